@@ -45,7 +45,7 @@ from dynamo_lite.sources.source import Source
 from .captured_warnings import CAPTURED_WARNINGS
 from .fakes import fake_mode, fake_of
 from .node_origin import NodeMeta, NodeOrigin
-from .subgraphs import BACKWARD, Body, Runs, forget_source_with
+from .subgraphs import Runs, Scope, forget_source_with
 
 if TYPE_CHECKING:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -179,8 +179,8 @@ class GraphBuilder:
         """Symbol that depends on data -> the node whose result brings it, and the path in that result."""
         self._asserted: set[Expression] = set()
         """Conditions on data that the graph asserts."""
-        self._outermost = Body(torch.is_grad_enabled())
-        self.graph = self._outermost.graph
+        self._root_scope = self.scope = Scope(torch.is_grad_enabled())
+        self.graph = self.scope.graph
         self.inputs: list[GraphInput] = []
         self._unused: dict[torch.fx.Node, GraphInput] = {}
         self._layouts: dict[int, tuple[Any, Any]] = {}
@@ -208,7 +208,6 @@ class GraphBuilder:
         """The first operator that may fail and that an exception handler covers; empty: none."""
         self.indexing = 0
         """How many contexts are active in which tensors without dimensions are used as indices."""
-        self.bodies: list[Body] = []  # nested graphs being recorded, innermost last
         self._root = torch.nn.Module()
         self._modules = 0
         self._attributes = 0
@@ -432,7 +431,7 @@ class GraphBuilder:
     def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
         graph = self._follow_grad_mode(torch.is_grad_enabled())
-        if self._modules or self.bodies:
+        if self._modules or self.scope.is_nested:
             args, kwargs = torch.fx.node.map_arg((args, kwargs), self.here)
         self.operators += 1
         return self._create(graph, kind, target, args, kwargs, fake)
@@ -464,16 +463,11 @@ class GraphBuilder:
 
     def constant(self, value: object) -> torch.fx.Node:
         """The node of an immutable value, as an attribute of the innermost graph."""
-        return self._attribute(self._innermost.graph, value)
-
-    @property
-    def _innermost(self) -> Body:
-        """The graph that operators are recorded in."""
-        return self.bodies[-1] if self.bodies else self._outermost
+        return self._attribute(self.scope.graph, value)
 
     def _follow_grad_mode(self, mode: bool) -> torch.fx.Graph:
         """The graph to record into, after switching its grad mode to ``mode``."""
-        body = self._innermost
+        body = self.scope
         if mode != body.grad_mode:
             body.graph.create_node("call_function", torch._C._set_grad_enabled, (mode,))
             self.note_grad_mode(mode)
@@ -481,12 +475,12 @@ class GraphBuilder:
 
     def note_grad_mode(self, mode: bool) -> None:
         """Note that the last recorded operator has set the grad mode."""
-        self._innermost.grad_mode = mode
+        self.scope.grad_mode = mode
         self.read_grad_mode()
 
     def read_grad_mode(self) -> bool:
         """Whether gradients are enabled. Notes that enclosing bodies depend on the mode that they are called in."""
-        for body in self.bodies:
+        for body in self.scope.nesting:
             body.reads_grad_mode = True
         return torch.is_grad_enabled()
 
@@ -508,40 +502,29 @@ class GraphBuilder:
 
     def here(self, node: torch.fx.Node) -> torch.fx.Node:
         """The node that represents a node of an enclosing graph in the innermost one."""
-        graphs = [self.graph, *(body.graph for body in self.bodies)]
+        graphs = [self.graph, *(body.graph for body in self.scope.nesting)]
         if node.graph not in graphs:
             raise Unsupported(
                 UnsupportedValue(
                     "a tensor created in a function that an operator runs", "it is used outside that function"
                 )
             )
-        for body in self.bodies[graphs.index(node.graph) :]:
+        for body in self.scope.nesting[graphs.index(node.graph) :]:
             node = body.lift(node)
         return node
 
-    def later_body(self, *kinds: Runs) -> Body | None:
-        """The body that decides what the innermost one may read, since it runs later than it is traced; None if all run
-        now, or if it runs in another way than these. It is the outermost backward: less is certain there than in a
-        function that is recomputed.
-        """
-        for group in (BACKWARD, ("reentrant",), ("recomputed",)):
-            found = next((each for each in self.bodies if each.runs in group), None)
-            if found is not None:
-                return found if found.runs in kinds else None
-        return None
-
-    def open(self, grad_mode: bool, runs: Runs = "now") -> Body:
+    def open(self, grad_mode: bool, runs: Runs = "now") -> Scope:
         """Begin a nested graph, of a function that will be called in this grad mode."""
-        self.bodies.append(Body(grad_mode, runs))
-        return self.bodies[-1]
+        self.scope = Scope(grad_mode, self.scope, runs)
+        return self.scope
 
-    def close(self, body: Body, outputs: list[Any]) -> str:
+    def close(self, body: Scope, outputs: list[Any]) -> str:
         """End the innermost graph, which becomes a submodule. Returns the name of its ``get_attr``."""
         outputs = torch.fx.node.map_arg(outputs, self.here)
-        assert self.bodies[-1] is body
+        assert self.scope is body
         self._follow_grad_mode(body.initial_grad_mode)
         body.graph.output(tuple(outputs))
-        self.bodies.pop()
+        self.end(body)
         name = f"body{self._modules}"
         self._modules += 1
         module = torch.fx.GraphModule(self._root, body.graph, "Body")
@@ -551,14 +534,20 @@ class GraphBuilder:
         self._root.add_module(name, module)
         return name
 
-    def discard(self, body: Body) -> None:
+    def end(self, body: Scope) -> None:
+        """Go on in the scope around the innermost one. What was recorded in that is dropped unless it is closed."""
+        assert self.scope is body and body.outer is not None
+        self.scope = body.outer
+
+    def discard(self, body: Scope) -> None:
         """Drop the innermost graph, which has no operators."""
-        assert self.bodies.pop() is body and not body.has_operators
+        assert not body.has_operators
+        self.end(body)
 
     def module(self, name: str) -> tuple[torch.fx.Node, torch.nn.Module]:
         """The ``get_attr`` node of a closed body in the innermost graph, and its module."""
         module = self._root.get_submodule(name)
-        node = self._innermost.graph.get_attr(name)
+        node = self.scope.graph.get_attr(name)
         node.meta["example_value"] = module
         return node, module
 
@@ -574,7 +563,7 @@ class GraphBuilder:
     def note_writes(self, fakes: list[torch.Tensor], hidden: bool = False) -> None:
         """Record that an operator wrote, or may have written, into tensors. ``hidden``: autograd doesn't know of it."""
         self.writes += 1
-        for body in self.bodies:
+        for body in self.scope.nesting:
             memory = set().union(*map(all_memory_of, body.existing()))
             outside = [fake for fake in fakes if not (memory.isdisjoint(all_memory_of(fake)) or body.maps_over(fake))]
             if hidden and (body.overwritten is not None or body.is_backward and self._may_be_lost(outside)):
@@ -657,7 +646,7 @@ class GraphBuilder:
 
     def finish(self, outputs: list[torch.fx.Node]) -> torch.fx.GraphModule:
         """Close the graph. It returns a tuple of ``outputs`` and restores the grad mode."""
-        self._follow_grad_mode(self._outermost.initial_grad_mode)
+        self._follow_grad_mode(self._root_scope.initial_grad_mode)
         if self._fake_mode is not None:
             self._fake_mode.allow_scalar_outputs = self.reads_inside
         self.graph.output(tuple(outputs))

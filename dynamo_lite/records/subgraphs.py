@@ -1,4 +1,4 @@
-"""A graph that is being recorded: the outermost one, or the body of a function that an operator calls (``cond`` …)."""
+"""Where operators are recorded: a frame's graph, or the graph of a function that an operator runs (``cond`` …)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,21 @@ call and once more in the backward, as a checkpoint's function. A reentrant chec
 """
 BACKWARD: tuple[Runs, ...] = ("backward", "hook")
 """Those that only run in a backward."""
+_PRECEDENCE: tuple[tuple[Runs, ...], ...] = (BACKWARD, ("reentrant",), ("recomputed",))
 
 
-class Body:
-    """A graph that is being recorded, and for a nested one, what it is the body of."""
+class Scope:
+    """A graph that is being recorded: the root, or one nested in ``outer``, the body of a function that an operator
+    runs. It is consulted where an operator is recorded, a tensor mutated, and a global or cell read."""
 
-    def __init__(self, grad_mode: bool, runs: Runs = "now") -> None:
+    def __init__(self, grad_mode: bool, outer: Scope | None = None, runs: Runs = "now") -> None:
+        self.outer = outer
+        self.nesting: tuple[Scope, ...] = () if outer is None else (*outer.nesting, self)
+        """The nested scopes from the root to this one, outermost first: empty for the root."""
         self.runs = runs
+        self._later = next((each for kinds in _PRECEDENCE for each in self.nesting if each.runs in kinds), None)
+        self.in_backward = self.later(*BACKWARD) is not None
+        """Whether it runs in a backward only."""
         self.graph = torch.fx.Graph()
         self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
         """Node of an enclosing graph -> the placeholder for it here."""
@@ -54,6 +62,18 @@ class Body:
         """What it wrote into, if that may be memory of a gradient, or a copy."""
         self.parameters: list[torch.fx.Node] = []
         """The placeholders for arguments of the function."""
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether an operator runs it."""
+        return self.outer is not None
+
+    def later(self, *kinds: Runs) -> Scope | None:
+        """The scope that decides what this one may read, since it runs later than it is traced; None if all run now, or
+        if it runs in another way than these. It is the outermost backward: less is certain there than in a function
+        that is recomputed.
+        """
+        return self._later if self._later is not None and self._later.runs in kinds else None
 
     @property
     def runs_later(self) -> bool:
@@ -101,7 +121,7 @@ class Body:
         return [fake for fake in fakes if isinstance(fake, torch.Tensor)]
 
 
-def is_mapped(node: torch.fx.Node, bodies: Sequence[Body]) -> bool:
+def is_mapped(node: torch.fx.Node, bodies: Sequence[Scope]) -> bool:
     """Whether a ``vmap`` that runs the last of the bodies, or one around it, maps over what a node's value is computed
     from, with no other transform in between: that would wrap the value again."""
     depth = next((at for at, each in enumerate(bodies) if each.graph is node.graph), len(bodies))

@@ -82,8 +82,7 @@ def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
     keyword_defaults = tx.pop() if flags & 2 else None
     assert keyword_defaults is None or isinstance(keyword_defaults, DictVariable)
     defaults = pop_tuple(tx) if flags & 1 else None
-    body = tx.graph.bodies[-1] if tx.graph.bodies else None
-    function = NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations, body)
+    function = NestedFunctionVariable(code, tx.scope, cells, defaults, keyword_defaults, annotations, tx.graph.scope)
     if annotate is not None:
         function.members["__annotate__"] = annotate
     tx.stack.append(function)

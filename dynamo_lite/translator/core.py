@@ -244,7 +244,7 @@ class InstructionTranslator(Operations, Holder):
         """Trace the body of a Python function in place of its call. ``is_tail``: its result is the current call's."""
         code = function.code
         self.check_inlinable(function)
-        if self.graph.bodies:
+        if self.graph.scope.is_nested:
             note_called(self, function)
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(function.describe(), config.inline_limit))

@@ -203,7 +203,7 @@ class Operations(_Base):
             return True
         if (one.is_symbolic or other.is_symbolic) and one.python_type() is not other.python_type():
             return False
-        if self.graph.bodies and isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
+        if self.graph.scope.is_nested and isinstance(one, TensorVariable) and isinstance(other, TensorVariable):
             certain(self, "whether two tensors are one object", operator.is_, one, other)
         first, second = one.identity(), other.identity()
         if type(first) is type(second) is ConstantVariable:

@@ -109,9 +109,7 @@ def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
     is_free_too = name in tx.code.co_cellvars and name in tx.code.co_freevars  # 3.12 doesn't restore the free variable
     if name in tx.cells and not is_free_too:
         tx.stack[-1] = tx.cells[name]
-    tx.cells[name] = CellVariable(
-        tx.locals.pop(name, None), creator=(tx, name), body=tx.graph.bodies[-1] if tx.graph.bodies else None
-    )
+    tx.cells[name] = CellVariable(tx.locals.pop(name, None), creator=(tx, name), body=tx.graph.scope)
 
 
 @opcode("LOAD_CLOSURE")
@@ -124,7 +122,7 @@ def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     content = tx.cells[instruction.argval].load()
     if content is None:
         _raise_unbound_cell(tx, instruction.argval)
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         check_cell(tx, tx.cells[instruction.argval], instruction.argval, content)
     tx.stack.append(content)
 
@@ -155,7 +153,7 @@ def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
     value = tx.scope.load(name)
     if value is None:
         value = load_builtin(tx, name)
-    elif tx.graph.bodies:
+    elif tx.graph.scope.is_nested:
         check_global(tx, tx.scope, name, value)
     if instruction.flag:
         push_callable(tx, value)

@@ -18,7 +18,6 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Attribute, Value
-from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.sources.source import Source
 
 from .base import Args, CreatingCall, Kwargs, ObservedException, Planner, Translator, VariableTracker, unsupported
@@ -161,15 +160,15 @@ def bind(
     found = _BINDERS.get(type(raw)) or _inherited_binder(type(raw))
     if found is not None:
         binder, binds_classes = found
-        if tx.graph.bodies and not is_of_library(owner.__module__):
-            for body in tx.graph.bodies:
+        if tx.graph.scope.is_nested and not is_of_library(owner.__module__):
+            for body in tx.graph.scope.nesting:
                 body.called.methods[owner, name] = raw
         is_bound = obj is not None or binds_classes
         return binder(tx, raw, name, obj, cls, owner) if is_bound else class_attribute(tx, owner, name, raw)
     getter = class_lookup(type(raw), "__get__")
     if getter is MISSING:
         guard_class_lacks(tx, type(raw), "__get__")
-        if tx.graph.bodies and tx.graph.later_body(*BACKWARD):
+        if tx.graph.scope.in_backward:
             check_class_attribute(tx, owner_of(owner, name), name, raw)
         return class_attribute(tx, owner, name, raw)
     if not isinstance(getter, types.FunctionType):

@@ -173,7 +173,7 @@ def deferred_read(tx: Translator, tensor: Any, name: str) -> DeferredNumberVaria
     is_single = all(type(size) is int and size == 1 for size in fake.shape)
     is_known = fake.dtype in _KINDS and fake.device.type != "meta" and (is_single or name == "tolist")
     site = tx.site()
-    if not is_plain or not is_known or fake.is_inference() or tx.graph.bodies:
+    if not is_plain or not is_known or fake.is_inference() or tx.graph.scope.is_nested:
         return None
     kind = _KINDS[fake.dtype]
     if name == "__int__" and kind is float or site in tx.attempt.restart_facts.remembered.numbers_read:

@@ -152,7 +152,7 @@ def _formats(sample: Any, spec: str) -> bool:
 
 def text_of_tensor(tx: Translator, tensor: Any, function: Callable[..., str], *rest: str) -> VariableTracker | None:
     """``str``, ``repr`` or ``format`` of a tensor; None if that may raise or run user code."""
-    if tensor.cls not in (torch.Tensor, torch.nn.Parameter) or tx.graph.bodies or tensor.fake.is_inference():
+    if tensor.cls not in (torch.Tensor, torch.nn.Parameter) or tx.graph.scope.is_nested or tensor.fake.is_inference():
         return None
     if any(rest) and not _formats_tensors(tensor, rest[0]):
         return None

@@ -38,14 +38,14 @@ from dynamo_lite.bytecode import Instruction, decode, reachable_from, roles
 from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
-from dynamo_lite.records.subgraphs import BACKWARD, Runs
+from dynamo_lite.records.subgraphs import Runs
 from dynamo_lite.runtime import triton_kernels
 
 from .base import Translator, VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
 
 if TYPE_CHECKING:
-    from dynamo_lite.records.subgraphs import Body
+    from dynamo_lite.records.subgraphs import Scope
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 
 _INVARIANT = (
@@ -74,15 +74,15 @@ _LIBRARY = sys.stdlib_module_names | {torch.__name__, "triton"}
 
 def is_read_later(tx: Translator) -> bool:
     """Whether the frame is user code of a backward."""
-    return tx.graph.later_body(*BACKWARD) is not None and not (is_library(tx.code) or is_polyfill(tx.code))
+    return tx.graph.scope.in_backward and not (is_library(tx.code) or is_polyfill(tx.code))
 
 
 def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableTracker) -> None:
     """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant. A checkpoint's
     function, which is called again in the backward, may read all that its module doesn't assign to."""
     namespace = scope.namespace
-    if not tx.graph.later_body(*BACKWARD):
-        if tx.graph.later_body(*_RECOMPUTED) and name in _assigned_names(scope):
+    if not tx.graph.scope.in_backward:
+        if tx.graph.scope.later(*_RECOMPUTED) and name in _assigned_names(scope):
             refuse_read(f"the global {name}, which is assigned to")
         return
     if is_polyfill(tx.code):
@@ -100,10 +100,10 @@ def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableT
 def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
     checkpoints check what pre-existing variables hold."""
-    in_backward = tx.graph.later_body(*BACKWARD)
+    in_backward = tx.graph.scope.in_backward
     if is_created_by_reader(tx, cell.body) or is_library(tx.code) or is_polyfill(tx.code):
         return
-    if not in_backward and (cell.source is not None or not tx.graph.later_body(*_RECOMPUTED)):
+    if not in_backward and (cell.source is not None or not tx.graph.scope.later(*_RECOMPUTED)):
         return
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
@@ -111,11 +111,11 @@ def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTra
         check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
 
 
-def is_created_by_reader(tx: Translator, body: Body | None) -> bool:
+def is_created_by_reader(tx: Translator, body: Scope | None) -> bool:
     """Whether what was created while this body was traced is of the same run of a backward, or of a checkpoint's
     function, as what reads it."""
-    bodies = tx.graph.bodies
-    return body in bodies and not any(each.runs_later for each in bodies[bodies.index(body) + 1 :])
+    nesting = tx.graph.scope.nesting
+    return body in nesting and not any(each.runs_later for each in nesting[nesting.index(body) + 1 :])
 
 
 def check_class_attribute(tx: Translator, cls: type, name: str, value: Any) -> None:
@@ -151,7 +151,7 @@ def _is_plain_tensor(value: VariableTracker) -> bool:
 
 def is_in_hook(tx: Translator) -> bool:
     """Whether the frame is a tensor's hook, or is called by one."""
-    return tx.graph.later_body("hook") is not None
+    return tx.graph.scope.later("hook") is not None
 
 
 def refuse_read(what: str) -> NoReturn:

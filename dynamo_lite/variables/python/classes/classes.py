@@ -62,7 +62,7 @@ class ModuleVariable(InvariantVariable):
         variable = scope.load(name)
         if variable is not None:
             guard_behind_instance(tx, type(self.value), name, raw)
-            if tx.graph.bodies:
+            if tx.graph.scope.is_nested:
                 check_global(tx, scope, name, variable)
             return variable
         if raw is not MISSING:
@@ -88,7 +88,7 @@ class ModuleVariable(InvariantVariable):
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name != "__dict__":
             return super().slot_get(tx, name, raw)
-        if tx.graph.bodies and is_read_later(tx):
+        if is_read_later(tx):
             refuse_read(f"the __dict__ of {self.describe()}")
         return globals_of(tx, tx.attempt.values.scope(self.value.__dict__))
 

@@ -133,7 +133,7 @@ def _call_issubclass(tx: Translator, kind: type, cls: Any) -> bool:
     if tx.evaluate(issubclass, (kind, cls)):
         return True
     if not isinstance(cls, type) or issubclass(type(cls), abc.ABCMeta):
-        if tx.graph.bodies and is_read_later(tx):
+        if is_read_later(tx):
             refuse_read(f"the classes that are registered with {cls.__qualname__}")
         tx.guards.abstract_class_checks.make(issubclass, kind, cls)
     return False

@@ -110,7 +110,7 @@ class GlobalsVariable(InstanceDictVariable):
 
 def globals_of(tx: Translator, scope: Any) -> VariableTracker:
     """The one tracker of a scope's dict, which aliases of the dict share."""
-    if tx.graph.bodies and is_read_later(tx):
+    if is_read_later(tx):
         refuse_read("globals()")
     _, known = tx.attempt.values.memo.setdefault(identity(scope.namespace), (scope.namespace, GlobalsVariable(scope)))
     if not isinstance(known, GlobalsVariable):

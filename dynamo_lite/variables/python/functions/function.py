@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython, LazyImport
 from dynamo_lite.plan.rows import DeleteAttribute, Value
-from dynamo_lite.records.subgraphs import Body
+from dynamo_lite.records.subgraphs import Scope
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.runtime.later_calls import FunctionParts
 from dynamo_lite.sources.identity import identity
@@ -53,7 +53,7 @@ class CellVariable(VariableTracker):
         cell: types.CellType | None = None,
         source: Source | None = None,
         creator: tuple[Translator, str] | None = None,
-        body: Body | None = None,
+        body: Scope | None = None,
     ) -> None:
         self.source = source
         self.content = content
@@ -171,7 +171,7 @@ class PythonFunctionVariable(VariableTracker):
 
     __slots__ = ("code", "body")
     code: types.CodeType
-    body: Body | None
+    body: Scope | None
     """The innermost body that was traced when it was created during tracing."""
     exact_type = types.FunctionType
 
@@ -195,7 +195,7 @@ class PythonFunctionVariable(VariableTracker):
 
     def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
         """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
-        if tx.graph.bodies and is_read_later(tx) and not is_created_by_reader(tx, self.body):
+        if is_read_later(tx) and not is_created_by_reader(tx, self.body):
             for each in defaults:
                 check_value(each, f"a default of {self.describe()}", is_in_hook(tx))
 
@@ -340,7 +340,7 @@ class FunctionVariable(PythonFunctionVariable):
             if self.source is not None:
                 self.source.child("instance_dict").check("dict_lacks", name)
             return None
-        if tx.graph.bodies and is_read_later(tx):
+        if is_read_later(tx):
             refuse_read(f"{self.describe()}.{name}")
         if self.source is None:
             return tx.make(own)
@@ -382,7 +382,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
         defaults: TupleVariable | None = None,
         keyword_defaults: DictVariable | None = None,
         annotations: TupleVariable | None = None,
-        body: Body | None = None,
+        body: Scope | None = None,
     ) -> None:
         self.source = None
         self.code = code
@@ -611,7 +611,7 @@ def note_called(tx: Translator, function: PythonFunctionVariable) -> None:
     """Note that bodies call a function of the program's. Where they run later, it may be another then."""
     value: object = function.value
     if isinstance(value, types.FunctionType) and not is_trusted_module(value.__module__):
-        for body in tx.graph.bodies:
+        for body in tx.graph.scope.nesting:
             body.called.functions[value] = FunctionParts.of(value)
 
 

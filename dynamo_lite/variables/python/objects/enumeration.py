@@ -39,7 +39,7 @@ class EnumVariable(UserObjectVariable):
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         found = super().instance_get(tx, name)
-        if found is not None and tx.graph.bodies and is_read_later(tx):
+        if found is not None and is_read_later(tx):
             refuse_read(f"the attribute {name} of {self.describe()}")
         return found
 

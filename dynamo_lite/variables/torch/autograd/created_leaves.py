@@ -48,7 +48,7 @@ def _make_subclass(
     if requires_grad and not (data.fake.is_floating_point() or data.fake.is_complex()):
         unsupported(ParameterCreated(data.describe(), "a tensor of integers can't require gradients"))
     is_plain = not (data.has_torch_function or data.fake.is_inference() or data.fake.is_conj() or data.fake.is_neg())
-    if tx.graph.bodies or not is_plain:
+    if tx.graph.scope.is_nested or not is_plain:
         unsupported(ParameterCreated(data.describe(), "it isn't plain, or an operator runs the function"))
     fake = compute("call_method", "detach", [data.fake], {})
     node = tx.graph.call("call_method", "detach", (data.node,), {}, fake)

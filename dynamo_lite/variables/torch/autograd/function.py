@@ -18,7 +18,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.restart import FunctionsUntraced
-from dynamo_lite.records.subgraphs import Body
+from dynamo_lite.records.subgraphs import Scope
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.later_calls import Called, CalledFunctions
 from dynamo_lite.runtime.shared_memory import share_memory
@@ -184,7 +184,9 @@ def outdated_on_ctx(attempt: Attempt, has_created: Callable[[VariableTracker], b
 def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
     """``Function.apply``."""
     value = cls.as_constant()
-    is_transformed = any(body.transform for body in tx.graph.bodies) or torch._C._are_functorch_transforms_active()
+    is_transformed = (
+        any(body.transform for body in tx.graph.scope.nesting) or torch._C._are_functorch_transforms_active()
+    )
     reasons = {
         "torch.func transforms it": is_transformed,
         "it is called in a torch.autograd.forward_ad.dual_level": _is_in_dual_level(tx),
@@ -272,7 +274,7 @@ class _Application:
         enabled = tx.graph.read_grad_mode()
         if not enabled or not any(self.ctx.needs):
             if enabled:
-                for body in tx.graph.bodies:
+                for body in tx.graph.scope.nesting:
                     body.differentiates = True  # with other inputs, the Function might need gradients
             with torch.no_grad():
                 outputs = self._forward()
@@ -412,7 +414,7 @@ class _Application:
     # -- the graph's node ------------------------------------------------------------------------------------------
 
     def _record(
-        self, body: Body, outputs: list[TensorVariable], backwards: dict[bool, BodyVariable], once: bool
+        self, body: Scope, outputs: list[TensorVariable], backwards: dict[bool, BodyVariable], once: bool
     ) -> VariableTracker:
         tx = self.tx
         if any(each not in outputs for each in self.ctx.non_differentiable):
@@ -432,14 +434,14 @@ class _Application:
             applied = tensor_leaves(record(tx, graph_functions.autograd_function, arguments, {}))
         return self._result([each if each in self.ctx.dirty else one for each, one in zip(outputs, applied)])
 
-    def _in_body(self, body: Body, tensor: VariableTracker) -> torch.fx.Node:
+    def _in_body(self, body: Scope, tensor: VariableTracker) -> torch.fx.Node:
         """The node of a tensor in the forward's graph, or outside of all bodies."""
         assert isinstance(tensor, TensorVariable)
         return body.lifted.get(tensor.node, tensor.node)
 
     def _facts(
         self,
-        body: Body,
+        body: Scope,
         results: list[torch.fx.Node],
         outputs: list[TensorVariable],
         backwards: dict[bool, BodyVariable],

@@ -75,7 +75,7 @@ def _check_path(tx: Translator, outputs: list[TensorVariable], inputs: list[Tens
     """The autograd nodes between outputs and inputs. Breaks the graph unless its operators created all of them."""
     if not tx.attempt.restart_facts.differentiates:
         unsupported(GradientBeyondGraph("the backend failed on a graph with it"))
-    bodies = tx.graph.bodies
+    bodies = tx.graph.scope.nesting
     is_in_backward = len(bodies) == 2 and bodies[-1].is_backward  # of a Function that is called in no body
     if bodies and not is_in_backward:
         unsupported(GradientBeyondGraph("it is called in a function that an operator runs"))

@@ -41,7 +41,7 @@ def _grad(tx: Translator, tensor: TensorVariable) -> VariableTracker:
 
 def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.grad = value``, replayed after the graph. A value that torch refuses breaks the graph."""
-    is_created = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.bodies
+    is_created = tensor.source is None and not tensor.fake.requires_grad and not tx.graph.scope.is_nested
     if not is_created and (tensor.value is None or not tensor.value.is_leaf):
         unsupported(UnsupportedAttribute(tensor.describe(), "grad", "it is no leaf, or one created while tracing"))
     _is_leaf(tx, tensor)  # guarded
@@ -65,7 +65,7 @@ def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
 def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
     """Whether a tensor has these data already: ``x.data += y`` assigns ``x.data`` after changing it in place."""
     fakes = (tensor.fake, value.fake)
-    if tx.graph.bodies or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
+    if tx.graph.scope.is_nested or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
     if tensor.has_torch_function or value.has_torch_function:
         return False
@@ -110,7 +110,7 @@ def _set_requires_grad(
 def _unfreeze(tx: Translator, tensor: TensorVariable) -> bool:
     """Make a pre-existing leaf require gradients. Returns False if it has views or isn't a plain input."""
     inputs = tx.graph.inputs_in_storage(tensor.fake)
-    if len(inputs) != 1 or tx.graph.bodies or tensor.fake.is_inference():
+    if len(inputs) != 1 or tx.graph.scope.is_nested or tensor.fake.is_inference():
         return False
     (leaf,) = inputs
     if leaf.node is not tensor.node or leaf.convert is not None or leaf.is_thawed:
@@ -149,7 +149,7 @@ def _is_detached(tx: Translator, tensor: TensorVariable, source: Source) -> bool
 
 
 def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    if tx.graph.bodies or tensor.has_torch_function:
+    if tx.graph.scope.is_nested or tensor.has_torch_function:
         unsupported(TensorObjectMethod("detach_"))
     if tensor.source is not None:
         if not _is_detached(tx, tensor, tensor.source):
@@ -161,7 +161,7 @@ def _detach_(tx: Translator, tensor: TensorVariable) -> VariableTracker:
 
 
 def _is_leaf(tx: Translator, tensor: TensorVariable) -> VariableTracker:
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         certain(tx, f"is_leaf of {tensor.describe()}", _read_is_leaf, tensor)
     if tensor.source is None or not tensor.fake.requires_grad or not tensor.value.requires_grad:
         return ConstantVariable(_read_is_leaf(tensor.fake))

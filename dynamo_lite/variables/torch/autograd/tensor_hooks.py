@@ -85,7 +85,7 @@ class TensorHookVariable(VariableTracker):
 
 
 def _register(method: str, tx: Translator, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         unsupported(HookNotTraced(f"{method}()", "it is called in a function that an operator runs"))
     if tensor.has_torch_function or not tensor.fake.requires_grad:
         unsupported(HookNotTraced(f"{method}() of {tensor.describe()}", "it requires no gradients, or is a subclass's"))
@@ -170,7 +170,7 @@ def has_pending_hooks(tx: Translator) -> bool:
 def _remove(tx: Translator, handle: VariableTracker, *error: VariableTracker) -> VariableTracker:
     if not isinstance(handle, TensorHookVariable):
         return remove_hook(tx, handle)
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         unsupported(HookNotTraced("RemovableHandle.remove()", "it is called in a function that an operator runs"))
     if handle.node is not None and not handle.removed:
         tx.graph.drop(handle.node)

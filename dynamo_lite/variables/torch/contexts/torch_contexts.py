@@ -207,7 +207,7 @@ class GraphContextVariable(ContextVariable):
 
     def enter_by_call(self, tx: Translator) -> VariableTracker:
         """Trace an explicit call of ``__enter__``, as `contextlib.ExitStack` does."""
-        if self.source is not None or tx.graph.bodies or self in tx.attempt.torch_state.contexts:
+        if self.source is not None or tx.graph.scope.is_nested or self in tx.attempt.torch_state.contexts:
             unsupported(ContextByCall(self.describe(), "entered"))
         tx.attempt.provenance.created(self)
         self.enter(tx)

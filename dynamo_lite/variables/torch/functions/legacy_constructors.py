@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import LegacyConstructor, UnknownCall
-from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.invariant_reads import refuse_read
@@ -31,7 +30,7 @@ TYPES: tuple[Any, ...] = (
 def _construct(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     given = [arg.realize() for arg in args]
     is_base = cls is torch.Tensor
-    if is_base and tx.graph.later_body(*BACKWARD):
+    if is_base and tx.graph.scope.in_backward:
         refuse_read("the default dtype")
     if kwargs or (is_base and torch._C._get_default_device() != "cpu"):
         unsupported(LegacyConstructor(cls.__name__, "it may create a tensor on another device"))

@@ -20,7 +20,7 @@ _functorch: Any = torch._C._functorch
 def _outside_transforms(tx: Translator, name: str) -> None:
     """Break the graph in a function that torch.func transforms, where tensors may be wrapped, and in a backward, which
     may run under a transform."""
-    is_inside = any(body.transform or body.is_backward for body in tx.graph.bodies)
+    is_inside = any(body.transform or body.is_backward for body in tx.graph.scope.nesting)
     if is_inside or torch._C._are_functorch_transforms_active():
         unsupported(UnknownCall(f"{name}()", "it is called in a function that torch.func transforms"))
 

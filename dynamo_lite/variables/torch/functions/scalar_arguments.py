@@ -282,7 +282,7 @@ def _tensor(function: Callable[..., object], tx: Translator, args: Args, kwargs:
     symbolic or tensors, the graph stacks a tensor of each."""
     data = args[0].realize() if len(args) == 1 else None
     can_stack = set(kwargs) <= {"dtype", "device"} and all(each.is_constant() for each in kwargs.values())
-    if data is not None and can_stack and not (tx.graph.bodies or isinstance(data, TensorVariable)):
+    if data is not None and can_stack and not (tx.graph.scope.is_nested or isinstance(data, TensorVariable)):
         given = {name: each.as_constant() for name, each in kwargs.items()}
         device = torch.get_default_device() if given.get("device") is None else torch.device(given["device"])
         items = [*structure_leaves(data)]

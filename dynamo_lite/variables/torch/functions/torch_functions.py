@@ -23,7 +23,6 @@ from dynamo_lite.insight.break_reasons import (
     UnknownInBackward,
     UnsupportedOperation,
 )
-from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
@@ -252,14 +251,14 @@ for _name in ("equal", "allclose", "is_nonzero"):
 @models(torch._C._are_functorch_transforms_active)
 def _transforms_active(tx: Translator) -> VariableTracker:
     """The state is guarded. The body of a higher-order operator may run under another one than while tracing."""
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         unsupported(UnknownCall("_are_functorch_transforms_active()", "it is called in a higher-order operator"))
     return ConstantVariable(torch._C._are_functorch_transforms_active())
 
 
 @models(torch.autograd.forward_ad.unpack_dual)
 def _unpack_dual(tx: Translator, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         unsupported(UnknownCall("unpack_dual()", "it is called in a higher-order operator"))
     return tx.inline(tx.make(torch.autograd.forward_ad.unpack_dual), list(args), kwargs)
 
@@ -321,7 +320,7 @@ _INVARIANT_QUERIES: tuple[Callable[..., Any], ...] = (
 
 
 def _query(function: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
-    if tx.graph.later_body(*BACKWARD):
+    if tx.graph.scope.in_backward:
         refuse_read(f"{operator_name(function)}()")
     return tx.fold_call(function, args, kwargs)
 
@@ -346,7 +345,7 @@ def _size(tx: Translator, sizes: VariableTracker | None = None, /) -> VariableTr
 
 @models(torch.is_grad_enabled)
 def _is_grad_enabled(tx: Translator) -> VariableTracker:
-    if tx.graph.later_body("reentrant"):
+    if tx.graph.scope.later("reentrant"):
         unsupported(UnknownInBackward("torch.is_grad_enabled()"))
     return ConstantVariable(tx.graph.read_grad_mode())
 

@@ -15,7 +15,7 @@ import torch
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedValue
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.random_operators import draws_nothing
-from dynamo_lite.records.subgraphs import Body, Runs
+from dynamo_lite.records.subgraphs import Runs, Scope
 from dynamo_lite.runtime.later_calls import Called
 from dynamo_lite.variables.core.base import ObservedException, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -52,7 +52,7 @@ class BodyVariable(VariableTracker):
         """What was selected of it."""
         self.differentiates = self.reads_grad_mode = False
         self.called = Called()
-        """What the closed `Body` noted."""
+        """What the closed `Scope` noted."""
 
     def python_type(self) -> type:
         return torch.fx.GraphModule
@@ -84,7 +84,7 @@ def tuple_of_nodes(nodes: Iterable[torch.fx.Node]) -> TupleVariable:
 
 def body_parameters(tx: Translator, fakes: Iterable[torch.Tensor]) -> list[TensorVariable]:
     """New parameters of the innermost body, one for each fake tensor."""
-    body = tx.graph.bodies[-1]
+    body = tx.graph.scope
     parameters = []
     for fake in fakes:
         parameter = TensorVariable(body.placeholder(fake), fake, torch.Tensor)
@@ -147,16 +147,17 @@ def trace_body(
     return traced
 
 
-def _abandon(tx: Translator, body: Body, writes: bool) -> None:
+def _abandon(tx: Translator, body: Scope, writes: bool) -> None:
     """Drop the innermost body, in which the program raises: the graph won't run its operators. ``writes``: whether one
     of them writes into a tensor."""
-    ended = tx.graph.bodies.pop()
+    ended = tx.graph.scope
     are_known = all(node.op == "get_attr" or draws_nothing(node.op, node.target) for node in body.graph.nodes)
     if ended is not body or writes or tx.graph.may_fail or not are_known:
         unsupported(EffectInOperatorFunction("it raises an exception after operators that may have effects"))
+    tx.graph.end(body)
 
 
-def _check_stores(body: Body, mutated: Iterable[VariableTracker]) -> None:
+def _check_stores(body: Scope, mutated: Iterable[VariableTracker]) -> None:
     """Break the graph if objects from outside hold a tensor that the body computes: it is one of the operator's."""
     if any(isinstance(each, TensorVariable) and each.node.graph is body.graph for each in reachable(mutated)):
         unsupported(EffectInOperatorFunction("it stores a tensor in an object from outside"))
@@ -190,7 +191,7 @@ def tensor_leaves(value: VariableTracker) -> list[TensorVariable]:
 def results_anywhere(tx: Translator, output: VariableTracker) -> list[TensorVariable]:
     """The tensors that the innermost body computes, among all that its output refers to; for an output without any, the
     tensors in its structure."""
-    graph = tx.graph.bodies[-1].graph
+    graph = tx.graph.scope.graph
     found = []
     for each in reachable([output]):
         node = getattr(each, "node", None)
@@ -204,7 +205,7 @@ def results_anywhere(tx: Translator, output: VariableTracker) -> list[TensorVari
 def become_results(tx: Translator, body: BodyVariable, results: VariableTracker) -> None:
     """Let the tensors that `results_anywhere` found stand for an operator's results: whatever the body's output is, it
     holds these then."""
-    open_graphs = [tx.graph.graph, *(each.graph for each in tx.graph.bodies)]
+    open_graphs = [tx.graph.graph, *(each.graph for each in tx.graph.scope.nesting)]
     for tensor, made in zip(body.results, tensor_leaves(results), strict=True):
         if isinstance(tensor, TensorVariable) and tensor.node.graph not in open_graphs:
             tensor.node, tensor.fake, tensor.cls = made.node, made.fake, made.cls

@@ -9,7 +9,7 @@ import torch.fx
 
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.records.restart import MadeByCPython
-from dynamo_lite.records.subgraphs import BACKWARD, Body
+from dynamo_lite.records.subgraphs import Scope
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Translator, VariableTracker
@@ -42,7 +42,7 @@ class LaterFunction:
         self.kwargs = kwargs or {}
         self.tensors = {node: at for at, node in enumerate(body.lifted)}
         """What the traced function takes from the graph."""
-        self.inputs = {_outermost(node, tx.graph.bodies) for node in body.lifted}
+        self.inputs = {_outermost(node, tx.graph.scope.nesting) for node in body.lifted}
         """Those of them that are inputs of the graph."""
         self.roots: dict[Source, int] = {}
         """The pre-existing objects that the function reaches."""
@@ -83,7 +83,7 @@ class LaterFunction:
 
 def is_checked_later(tx: Translator) -> bool:
     """Whether a graph checks what functions read that it calls later: it isn't compiled, and no backward itself."""
-    return not (tx.attempt.frees_at_once or tx.attempt.is_exporting or tx.graph.later_body(*BACKWARD))
+    return not (tx.attempt.frees_at_once or tx.attempt.is_exporting or tx.graph.scope.in_backward)
 
 
 def lift_tensors(tx: Translator, values: Iterable[VariableTracker]) -> None:
@@ -108,7 +108,7 @@ def _is_mutable(value: VariableTracker) -> bool:
     return any(each is value for each in mutable_objects(value))
 
 
-def _outermost(node: torch.fx.Node, bodies: Sequence[Body]) -> torch.fx.Node:
+def _outermost(node: torch.fx.Node, bodies: Sequence[Scope]) -> torch.fx.Node:
     """The node of an outer graph that a node stands for."""
     for body in reversed(bodies):
         node = next((outer for outer, inner in body.lifted.items() if inner is node), node)

@@ -315,7 +315,7 @@ def _trace_differentiated(
 ) -> tuple[BodyVariable, Args]:
     """Trace the function with body parameters as the tensors of the arguments to differentiate by."""
     inputs: Args = [leaf for number in numbers for leaf in tensor_leaves(args[number])]
-    for around in tx.graph.bodies:
+    for around in tx.graph.scope.nesting:
         around.differentiates = True
 
     def run() -> VariableTracker:

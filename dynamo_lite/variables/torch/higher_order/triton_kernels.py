@@ -171,7 +171,7 @@ class _Launch:
         if self.tx.truth(self.kwargs.pop("warmup", ConstantVariable(False))):
             self.kernel.refuse("it is a warm-up")
         self._guard(kernel)
-        if any(body.transform for body in self.tx.graph.bodies) or torch._C._are_functorch_transforms_active():
+        if any(body.transform for body in self.tx.graph.scope.nesting) or torch._C._are_functorch_transforms_active():
             self.kernel.refuse("torch.func transforms it")
         configs: Sequence[triton_kernels.Config] = ()
         function, launched = kernel, kernel.value

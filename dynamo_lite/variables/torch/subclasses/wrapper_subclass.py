@@ -385,7 +385,12 @@ def is_complete_fake(fake: torch.Tensor) -> bool:
 def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
     cls = type(fake)
     tx.attempt.has_wrappers = True
-    if not tx.attempt.takes_wrappers or tx.graph.bodies or _obstacle(fake) is not None or not is_complete_fake(fake):
+    if (
+        not tx.attempt.takes_wrappers
+        or tx.graph.scope.is_nested
+        or _obstacle(fake) is not None
+        or not is_complete_fake(fake)
+    ):
         unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "a graph can't create it"))
     _guard_class(tx, cls)
     result = tx.attempt.values.fakes[id(fake)] = _variable_class(cls)(node, fake, cls)

@@ -28,7 +28,7 @@ from .fake_computation import OPERATOR_ERRORS, call_on_fakes, operator_name
 from .runtime_failures import is_handled_later
 
 if TYPE_CHECKING:
-    from dynamo_lite.records.subgraphs import Body
+    from dynamo_lite.records.subgraphs import Scope
 
     from .tensor import TensorVariable
 
@@ -121,7 +121,7 @@ class Replay:
         self.failed: set[torch.fx.Node] = set()
         self.grad_modes: dict[torch.fx.Graph, bool] = {}
 
-    def run(self, bodies: Sequence[Body]) -> None:
+    def run(self, bodies: Sequence[Scope]) -> None:
         """Compute what was recorded since the last call. ``bodies``: the body, and those inside of it that are still
         being recorded."""
         before = torch.is_grad_enabled()
@@ -136,7 +136,7 @@ class Replay:
         finally:
             torch._C._set_grad_enabled(before)
 
-    def _mode(self, body: Body) -> bool:
+    def _mode(self, body: Scope) -> bool:
         return body.initial_grad_mode is not self.state.other_mode
 
     def value(self, node: torch.fx.Node, example: Any) -> Any:
@@ -246,7 +246,7 @@ def check_in_body(
         read: the tensors whose data it reads.
         mutated: the tensors that it has mutated.
     """
-    if not tx.graph.later_body(*_UNKNOWN):
+    if not tx.graph.scope.later(*_UNKNOWN):
         return fake
     _check_data(tx, operator_name(target), read)
     if is_handled_later(tx):
@@ -307,7 +307,7 @@ def _check_failure(tx: Translator, kind: str, target: Any, operands: tuple[Any, 
 
 def _note_writes(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
     """Note writes into what is a gradient's memory in some states, and a copy in others (as ``flatten()`` is)."""
-    body = tx.graph.later_body(*_UNKNOWN)
+    body = tx.graph.scope.later(*_UNKNOWN)
     assert body is not None
     given = [(node, node.meta["example_value"]) for node in body.parameters]
     for fake in mutated:
@@ -318,7 +318,7 @@ def _note_writes(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
 
 def _check_data(tx: Translator, name: str, fakes: Iterable[torch.Tensor]) -> None:
     """Break the graph if it is unknown whether a tensor has what was written before."""
-    body = tx.graph.later_body(*_UNKNOWN)
+    body = tx.graph.scope.later(*_UNKNOWN)
     for written in () if body is None else body.uncertain_writes:
         for fake in fakes:
             known = tx.attempt.values.fakes.get(id(fake))
@@ -338,10 +338,10 @@ _UNKNOWN: tuple[Runs, ...] = (*BACKWARD, "reentrant")
 
 
 def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object]) -> bool:
-    body = tx.graph.later_body(*_UNKNOWN)
+    body = tx.graph.scope.later(*_UNKNOWN)
     if body is None:
         return True
-    bodies = tx.graph.bodies[tx.graph.bodies.index(body) :]
+    bodies = tx.graph.scope.nesting[len(body.nesting) - 1 :]
     is_reentrant = body.runs == "reentrant"
     states = _OF_REENTRANT_CHECKPOINT if is_reentrant else _OTHERS
     body.replays = body.replays or [Replay(state) for state in (*states, *_OTHER_MODES)]
@@ -355,7 +355,7 @@ def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object])
     return body.runs != "hook"
 
 
-def _agrees(replay: Replay, bodies: Sequence[Body], found: object, read: Callable[[Replay], object]) -> bool:
+def _agrees(replay: Replay, bodies: Sequence[Scope], found: object, read: Callable[[Replay], object]) -> bool:
     """Whether a read has the same result in another state, if the program gets there."""
     try:
         replay.run(bodies)

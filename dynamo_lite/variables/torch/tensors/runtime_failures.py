@@ -95,7 +95,7 @@ def _is_handled(tx: Translator, caller: object = None) -> bool:
 
 def is_handled_later(tx: Translator) -> bool:
     """Whether a body that runs later has a handler for errors of the current instruction."""
-    body = tx.graph.later_body(*BACKWARD)
+    body = tx.graph.scope.later(*BACKWARD)
     return body is not None and _is_handled(tx, body.opened_by)
 
 

@@ -92,11 +92,11 @@ def _getitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableT
 def _is_mapped_index(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> bool:
     """Whether an index without dimensions differs from one element to the next that a ``vmap`` maps over, so that
     indexing takes it for a tensor, not for a number."""
-    if not tx.graph.bodies or not isinstance(tensor, TensorVariable) or tensor.overloaded_arguments():
+    if not tx.graph.scope.is_nested or not isinstance(tensor, TensorVariable) or tensor.overloaded_arguments():
         return False
     found = [each for each in _indices(key).items if isinstance(each, TensorVariable)]
     are_integers = all(each.cls is torch.Tensor and each.fake.dtype in _INTEGERS for each in found)
-    return are_integers and any(not each.fake.ndim and is_mapped(each.node, tx.graph.bodies) for each in found)
+    return are_integers and any(not each.fake.ndim and is_mapped(each.node, tx.graph.scope.nesting) for each in found)
 
 
 def _indices(key: VariableTracker) -> TupleVariable:

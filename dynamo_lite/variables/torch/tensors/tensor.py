@@ -195,7 +195,7 @@ class TensorVariable(VariableTracker):
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in _GUARDED_ATTRIBUTES:
-            if tx.graph.bodies and name != "shape":
+            if tx.graph.scope.is_nested and name != "shape":
                 return tx.make(certain(tx, f"{name} of {self.describe()}", operator.attrgetter(name), self))
             return tx.make(getattr(self.fake, name))
         if name in OPERATOR_ATTRIBUTES:
@@ -205,7 +205,7 @@ class TensorVariable(VariableTracker):
             return special(tx, self)
         own = self._instance_attribute(tx, name)
         if own is not None:
-            if tx.graph.bodies and is_read_later(tx):
+            if is_read_later(tx):
                 refuse_read(f"the attribute {name} of {self.describe()}")
             return own
         raw = class_lookup(self.cls, name)
@@ -303,7 +303,7 @@ class TensorVariable(VariableTracker):
         is_number = not (fake.ndim or fake.is_floating_point() or fake.is_complex())
         is_number = is_number and fake.dtype not in (torch.bool, torch.uint8) and self.cls is torch.Tensor
         is_number = is_number and self._is_captured(tx) and not tx.graph.indexing
-        return self._item(tx) if is_number and not is_mapped(self.node, tx.graph.bodies) else self
+        return self._item(tx) if is_number and not is_mapped(self.node, tx.graph.scope.nesting) else self
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         key = key.as_index(tx)
@@ -382,7 +382,7 @@ class TensorVariable(VariableTracker):
         that isn't possible here.
         """
         graph = tx.graph
-        if graph.bodies or not graph.can_restore_inputs() or self.has_torch_function or self.fake.numel() != 1:
+        if graph.scope.is_nested or not graph.can_restore_inputs() or self.has_torch_function or self.fake.numel() != 1:
             return False
         check_failure(tx, "a runtime assertion")
         graph.fails_handled = True
@@ -622,7 +622,7 @@ def _operands_to_mutate(
     through = through_base(tx, bare_name(target), mutated, fakes, operands)
     if through is operands:
         check_mutated(tx, operator_name(target), mutated)
-    if tx.attempt.frees_at_once and not tx.graph.bodies:
+    if tx.attempt.frees_at_once and not tx.graph.scope.is_nested:
         check_saved(operator_name(target), mutated, operands)
     return through
 
@@ -636,7 +636,7 @@ def _record_plain(
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
     wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
-    if wrappers and not all(body.takes_wrappers for body in tx.graph.bodies):
+    if wrappers and not all(body.takes_wrappers for body in tx.graph.scope.nesting):
         unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
     versions = [version(each) for each in tensors]
     called = kind, target
@@ -648,7 +648,7 @@ def _record_plain(
     fake = run_capturing_warnings(tx, called[1], tensors, run)
     mutated = [each for each, before in zip(tensors, versions) if before < 0 or each._version != before]
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
-    if tx.graph.bodies:
+    if tx.graph.scope.is_nested:
         fake = check_in_body(tx, *called, operands, fake, tensors[:1] if name.endswith("_as") else tensors, mutated)
     known = tx.attempt.values.fakes.get(id(fake))
     returns_new = known is None and name.endswith("_") and not name.endswith("__")
