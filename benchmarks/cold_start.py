@@ -59,11 +59,33 @@ def vit(layers: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     }
 
 
+def bert(layers: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    from transformers import BertConfig, BertForMaskedLM
+
+    width = 768 if GPU else 64
+    rates = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    sizes = dict(hidden_size=width, intermediate_size=4 * width, num_attention_heads=width // 16)
+    config = BertConfig(num_hidden_layers=layers, vocab_size=1000, **sizes, **rates)
+    return BertForMaskedLM(config), {"input_ids": torch.randint(0, 1000, (4, 128))}
+
+
+def experts(layers: int) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
+    """A mixture of 32 experts."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    width = 512 if GPU else 64
+    sizes = dict(hidden_size=width, intermediate_size=2 * width, num_attention_heads=8, num_key_value_heads=4)
+    config = MixtralConfig(num_hidden_layers=layers, num_local_experts=32, vocab_size=1000, use_cache=False, **sizes)
+    return MixtralForCausalLM(config), {"input_ids": torch.randint(0, 1000, (4, 128))}
+
+
 MODELS: dict[str, Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]] = {
     "gpt2": lambda: gpt2(12),
     "llama24": lambda: llama(24),
     "llama80": lambda: llama(80),
     "vit": lambda: vit(12),
+    "bert": lambda: bert(12),
+    "experts": lambda: experts(12),
 }
 
 
