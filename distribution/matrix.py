@@ -44,8 +44,9 @@ class Row:
 
 
 def tests_cell(output: str) -> str:
-    """How many tests pass, by pytest's last line: "all 5,210"."""
-    counts = {what: int(number) for number, what in re.findall(r"(\d+) (passed|failed|errors?)\b", last_line(output))}
+    """How many tests pass, by pytest's summary: "all 5,210"."""
+    summary = last_line(r"\d+ \w+.* in [\d.]+s\b", output)
+    counts = {what: int(number) for number, what in re.findall(r"(\d+) (passed|failed|errors?)\b", summary)}
     passed, run = counts.get("passed", 0), sum(counts.values())
     if not run:
         return BROKEN_OFF
@@ -54,7 +55,8 @@ def tests_cell(output: str) -> str:
 
 def own_tests_cell(output: str) -> str:
     """What ``tests/support/cpython_tests.py`` found: "8,254 pass, none differs"."""
-    counts = {what: int(number) for number, what in re.findall(r"(\d+) (passed|differences)", last_line(output))}
+    summary = last_line(r"\d+ modules, ", output)
+    counts = {what: int(number) for number, what in re.findall(r"(\d+) (passed|differences)", summary)}
     if counts.keys() != {"passed", "differences"}:
         return BROKEN_OFF
     found = f"{counts['differences']} differ" if counts["differences"] else "none differs"
@@ -63,14 +65,16 @@ def own_tests_cell(output: str) -> str:
 
 def figures_cells(output: str) -> tuple[str, str, str]:
     """What ``benchmarks/overhead.py --json`` printed: the ratios, and of Python calls torch.compile's in brackets."""
-    times = json.loads(last_line(output))
+    times = json.loads(last_line(r"\{", output))
     one, gpt2 = (times[key]["ours added"] / times[key]["torch added"] for key in ("one", "gpt2"))
     ours, theirs = (times["calls"][tool] / times["calls"]["bare"] for tool in ("ours", "torch"))
     return f"{one:.2f}", f"{gpt2:.2f}", f"{ours:.2f} ({theirs:.2f})"
 
 
-def last_line(output: str) -> str:
-    return output.rstrip().rpartition("\n")[2]
+def last_line(begins: str, output: str) -> str:
+    """The last line that begins so. After what a program prints come lines of make, and of libraries that end."""
+    found = [line for line in output.splitlines() if re.match(begins, line)]
+    return found[-1] if found else ""
 
 
 def run_pair(python: str, torch: str, environments: Path, unity: bool) -> Row | None:

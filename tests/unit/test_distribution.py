@@ -169,6 +169,11 @@ def load_matrix(monkeypatch):
     [
         ("....\n13412 passed, 20 skipped in 812.10s (0:13:32)\n", "all 13,412"),
         ("FAILED tests/a.py::test\n2 failed, 5208 passed, 1 error in 9.00s\n", "5,208 of 5,211"),
+        ("3 passed in 1.00s\nmake[1]: Leaving directory '/tree'\n", "all 3"),
+        (
+            "1 failed, 3 passed in 1.00s\nnanobind: leaked 4 types!\nmake[1]: *** [Makefile:97: test-wheel] Error 1\n",
+            "3 of 4",
+        ),
         ("Fatal Python error: Segmentation fault\n", "broken off"),
         ("", "broken off"),
     ],
@@ -182,6 +187,7 @@ def test_a_row_says_how_many_tests_pass(printed, cell, monkeypatch):
     [
         ("test_abc: 3 pass\n85 modules, 8254 passed, 0 differences, 91 frames\n", "8,254 pass, none differs"),
         ("85 modules, 8254 passed, 2 differences, 91 frames\n", "8,254 pass, 2 differ"),
+        ("85 modules, 8254 passed, 0 differences, 91 frames\nnanobind: leaked 4 types!\n", "8,254 pass, none differs"),
         ("Traceback (most recent call last):\nImportError: no test\n", "broken off"),
     ],
 )
@@ -193,7 +199,7 @@ def test_a_row_has_the_figures_as_parts_of_torchs(monkeypatch):
     added = {"ours added": 0.4, "torch added": 8.0}
     printed = json.dumps({"one": added, "gpt2": added, "calls": {"bare": 2.0, "ours": 2.7, "torch": 3.5}})
     matrix = load_matrix(monkeypatch)
-    cells = matrix.figures_cells(f"a warning\n{printed}\n")
+    cells = matrix.figures_cells(f"a warning\n{printed}\nnanobind: leaked 4 types!\n")
     assert cells == ("0.05", "0.05", "1.35 (1.75)")
     row = matrix.Row("3.12", "2.15", "all 5", "3 pass, none differs", cells)
     columns = matrix.HEADER.splitlines()[0].count("|")
