@@ -187,6 +187,8 @@ const SymbolicOperation kOperations[] = {
     {"float_pow", kTwo, float_power},
     {"float_neg", kOne, floats<[](double a, double) { return -a; }>},
     {"float_abs", kOne, floats<[](double a, double) { return std::fabs(a); }>},
+    {"float_min", kTwo, floats<[](double a, double b) { return b < a ? b : a; }>},  // a, unless b is less: also of NaN
+    {"float_max", kTwo, floats<[](double a, double b) { return a < b ? b : a; }>},
     {"sqrt", kOne, finite<std::sqrt>},
     {"exp", kOne, finite<std::exp>},
     {"log", kOne, finite<std::log>},

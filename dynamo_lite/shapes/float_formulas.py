@@ -60,6 +60,8 @@ _ROWS = [
     FormulaOperation(operator.ge, "float_le", "{} >= {}", swapped=True),
     FormulaOperation(operator.neg, "float_neg", "-{}"),
     FormulaOperation(abs, "float_abs", "abs({})"),
+    FormulaOperation(min, "float_min", "min"),
+    FormulaOperation(max, "float_max", "max"),
     FormulaOperation(float, _FLOAT, "float({})"),
     *(FormulaOperation(getattr(math, name), name, f"math.{name}({{}})")
       for name in ("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "trunc", "floor", "ceil")),

@@ -132,6 +132,13 @@ def test_bit_length_of_integers():
         assert holds_float([("float", 0), ("bit_length",), ("const", x.bit_length()), ("eq",)], float(x))
 
 
+@pytest.mark.parametrize(("name", "function"), [("min", min), ("max", max)])
+def test_least_and_greatest_of_floats(name, function):
+    for x, other in itertools.product(FLOATS, FLOATS):
+        program = [("float", 0), ("float_const", other), ("float_" + name,)]
+        assert holds_float([*program, ("float_const", function(x, other)), ("eq",)], x)
+
+
 @pytest.mark.parametrize(("name", "function"), [("eq", operator.eq), ("lt", operator.lt), ("le", operator.le)])
 def test_comparisons_of_floats(name, function):
     for x, other in itertools.product(FLOATS, FLOATS):

@@ -1,5 +1,6 @@
 """Floats that change from call to call: one recompilation, and eager's types and bits in each call."""
 
+import itertools
 import math
 
 import pytest
@@ -232,6 +233,29 @@ def test_floats_of_sizes(x):
 @swept_both([(tensor(3), f, n) for f, n in ((0.5, 4), (0.1, 5), (0.3, 6), (1e16, 7), (-0.0, 9))])
 def test_sums_of_floats(x, f, n):
     return x * sum([f, 0.1, 0.2, 1e16, -1e16]), sum([n, 0.1, f]), sum([n, n, 3]), sum([x, x], f)
+
+
+LEAST = [(tensor(3), *pair) for pair in itertools.product(FLOATS[:-2], [0.25, 0.0, -0.0, math.nan, 7.0])]
+
+
+@swept_both(LEAST, graphs=3, fewer=2)
+def test_least_and_greatest_of_floats(x, f, other):
+    """Which of two floats is returned depends on their order where they are equal, or not a number."""
+    clamped = max(0.1, min(1.0, f))
+    return x * clamped, max(f, other), min(f, other), max(other, f), min([f, 0.5, other]), max(f, 0.0), min(-0.0, f)
+
+
+@swept_both([(tensor(3), step) for step in (5, 6, 20, 7, 30, 2)])
+def test_a_schedule_of_learning_rates(x, step):
+    rate = 0.1 * min(1.0, (step + 1) / 10)
+    annealed = 0.05 * (1 + math.cos(math.pi * min(1.0, step / 25)))
+    return x * rate - annealed, x * (512**-0.5) * min(step**-0.5, step * 4**-1.5)
+
+
+def test_least_and_greatest_of_an_int_and_a_float():
+    """The result has the type of one of the two, so each outcome is compiled."""
+    given = [(tensor(3).long(), f) for f in (0.5, 0.25, -0.5, -0.25, 1.5, 2.5)]
+    sweep(lambda x, f: (x * max(0, f), min(f, 1)), given, graphs=4)
 
 
 # -- the program looks at them -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ PROGRAMS = {
     "compared with bools": lambda x, n, m: (x * (n <= YES) + (YES < m), n == YES, NO != m, n >= (m > 1), n < NO),
     "beside bools": lambda x, n, m: (x * (n + YES) - (YES - m), n * NO, m // YES, -n % YES, NO // n, (n > 1) + m),
     "min and max": lambda x, n, m: (x * min(n, m), x + max(n, m, 5), x - max([n, m]), x * min((m, 4))),
+    "absolute": lambda x, n, m: (x * abs(n - m) + abs(m), abs(5 - n), abs(n * m), abs(n) == n),
     "returned": lambda x, n, m: (x + 1, min(n, m), max(n, 5) * 2, (max(m - n, 0), n << 2, ~m)),
     "of a slice": lambda x, n, m: (x[: min(n, 100)] + 1, x[:, : min(m, 200) - 1].sum()),
     "shifts": lambda x, n, m: (x * (n << 1) + (m >> 1), (n + m) >> 3, -n >> 1, n << 0),

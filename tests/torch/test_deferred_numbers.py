@@ -5,6 +5,7 @@ program needs one, the graph breaks at ``item()``.
 from __future__ import annotations
 
 import json
+import math
 import sys
 
 import pytest
@@ -74,6 +75,27 @@ def test_passed_on_numbers_are_read_after_the_graph(fn):
     """There is one graph, for all values of the numbers."""
     others = [(tensor(3, seed=seed),) for seed in (1, 2)]
     check(fn, tensor(3), others=others, watch=[(METER, "last"), (METER, "values")], all_graphs=1, fullgraph=True)
+
+
+def test_best_of_numbers():
+    """Minima and maxima of numbers of one type are read after the graph."""
+
+    def fn(x, best):
+        loss, count = x.mean().item(), (x > 0).sum().item()
+        losses = max(best, loss), min([loss, best, 0.5]), max(loss, x.max().item())
+        return x + 1, losses, min(count, len(x)), max(count, 2)
+
+    others = [(tensor(3, seed=seed), best) for seed, best in ((1, 0.1), (2, -9.0), (3, math.nan))]
+    check(fn, tensor(3), math.inf, graphs=1, others=others, all_graphs=2, fullgraph=True)
+
+
+def test_best_of_a_number_and_one_of_another_type():
+    """The result has the type of one of the two, so the graph breaks where the number is read."""
+
+    def fn(x):
+        return x + 1, max(0, x.mean().item())
+
+    check(fn, tensor(3), others=[(-tensor(3),)], graphs=1, breaks=1)
 
 
 def computed_with(x):
@@ -148,13 +170,13 @@ def test_needed_numbers_break_the_graph_at_item(fn):
     check(fn, tensor(3), graphs=2, breaks=1)
 
 
-DECIDES = {branched_on: "DL0301", compared_by_identity: "DL0301", converted: "DL0301"}
-DECIDES |= {a_key: "DL0302", formatted_and_read: "DL0302"}
+DECIDES = {branched_on: "DL0301", compared_by_identity: "DL0301"}
+DECIDES |= {converted: "DL0302", a_key: "DL0302", formatted_and_read: "DL0302"}
 
 
 @pytest.mark.parametrize("fn", NEEDED, ids=lambda fn: fn.__name__)
 def test_needed_numbers_are_captured_under_fullgraph(fn):
-    """They are captured unless the program branches on one."""
+    """They are captured unless the program branches on one or rounds it."""
     if fn not in DECIDES:
         check(fn, tensor(3), fullgraph=True)
         return

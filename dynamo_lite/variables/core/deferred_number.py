@@ -1,6 +1,6 @@
 """Deferred numbers: what ``item()``, ``tolist()``, ``float()``, ``int()`` or ``bool()`` of a tensor returned, as long
-as the program only passes it on, adds, subtracts, multiplies or compares. (The result of ``bool()`` may also become a
-runtime assertion.)
+as the program only passes it on, adds, subtracts, multiplies, compares or takes the least or greatest. (The result of
+``bool()`` may also become a runtime assertion.)
 
 Most such numbers are returned, stored or put into a text (losses that are logged). Generated code reads them after the
 graph. Where the program branches on one, the graph breaks at the branch: no guard depends on the number then. Where an
@@ -130,6 +130,13 @@ class DeferredNumberVariable(VariableTracker):
         if self.kind is not float or not isinstance(digits, ConstantVariable) or type(digits.value) is not int:
             return self._restart()
         return self._derived(tx, float, round, self, digits)
+
+    def extremum(
+        self, tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
+    ) -> VariableTracker | None:
+        """``min`` or ``max`` of this and other numbers of its kind; None if not all of them are small."""
+        others = [each for each in numbers if not isinstance(each, DeferredNumberVariable)]
+        return self._derived(tx, self.kind, function, *numbers) if all(map(_is_small_number, others)) else None
 
     def _derived(
         self, tx: Translator, kind: type, function: Callable[..., Any], *operands: VariableTracker

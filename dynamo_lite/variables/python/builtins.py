@@ -5,14 +5,11 @@ from __future__ import annotations
 import builtins
 import collections
 import dataclasses
-import functools
 import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
-
-import torch
 
 from dynamo_lite.insight.break_reasons import ClassCreation, UnsupportedKey
 from dynamo_lite.shapes.float_formulas import total_of
@@ -39,7 +36,7 @@ from .containers.iterators import CallIterator, EnumerateVariable, FilterVariabl
 from .containers.sequences import ListVariable, SequenceVariable, SliceVariable
 from .containers.sets import SetVariable
 from .functions.function import FunctionVariable
-from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers
+from .numbers.symbolic import SymbolicNumber, SymNodeVariable, call_on_numbers, extremum
 
 # -- polyfills ---------------------------------------------------------------------------------------------------------
 
@@ -55,27 +52,23 @@ for _builtin in polyfills.TABLE:
     models_raw(_builtin, _inlining(_builtin))
 
 
-def _model_extremum(builtin: Callable[..., Any], symbolic: Callable[..., Any]) -> None:
-    """``min`` or ``max``: folded for constants, ``torch.sym_min`` for symbolic ints, otherwise the polyfill."""
+def _model_extremum(builtin: Callable[..., Any]) -> None:
+    """``min`` or ``max``: folded for constants, computed for symbolic numbers, otherwise the polyfill."""
     inline = _inlining(builtin)
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         items = args[0].items if len(args) == 1 and isinstance(args[0], SequenceVariable) else args
-        if not kwargs and all(isinstance(each.realize(), ConstantVariable) for each in items):
+        numbers = [] if kwargs else [each.realize() for each in items]
+        if not kwargs and all(isinstance(each, ConstantVariable) for each in numbers):
             return tx.fold_call(builtin, args, {})
-        if not kwargs and len(items) > 1 and all(_is_int(each.realize()) for each in items):
-            return tx.make(functools.reduce(symbolic, [each.realize().operand for each in items]))
-        return inline(tx, args, kwargs)
+        symbolic = extremum(tx, builtin, numbers)
+        return inline(tx, args, kwargs) if symbolic is None else symbolic
 
     models_raw(builtin, model)
 
 
-def _is_int(item: VariableTracker) -> bool:
-    return item.operand is not None and item.python_type() is int
-
-
-_model_extremum(min, torch.sym_min)
-_model_extremum(max, torch.sym_max)
+_model_extremum(min)
+_model_extremum(max)
 
 
 @models(sum)

@@ -8,6 +8,7 @@ the number is specialized.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -272,7 +273,8 @@ class SymNodeVariable(SymbolicNumber):
     def unary(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker | None:
         self._decide_bools()
         if function is operator.abs and self.python_type() is int and not self.is_data_dependent:
-            return self if self._decide(self.number >= 0) else tx.make(-self.number)
+            is_positive = symbolic_shapes().statically_known_true(self.number >= 0)
+            return self if is_positive else tx.make(torch.sym_max(self.number, -self.number))
         if function is operator.invert:
             return tx.make(-self.number - 1)
         try:
@@ -460,6 +462,27 @@ def call_on_numbers(
     function = {math.pow: operator.pow, round: float.__round__}.get(function, function)
     operands = [formula_of(each) if each.python_type() in (int, float) else None for each in args]
     return _make_formula(tx.attempt, function, *operands)
+
+
+def extremum(
+    tx: Translator, function: Callable[..., Any], numbers: Sequence[VariableTracker]
+) -> VariableTracker | None:
+    """``min`` or ``max`` of two numbers or more, of which some are symbolic; None if it can't be computed without
+    specializing them: that of an int and a float has the type of one of them."""
+    kinds = {each.python_type() for each in numbers}
+    if len(numbers) < 2 or kinds not in ({int}, {float}):
+        return None
+    for each in numbers:
+        if isinstance(each, DeferredNumberVariable):
+            return each.extremum(tx, function, numbers)
+    if not any(isinstance(each, SymbolicFloat) for each in numbers):
+        symbolic = torch.sym_min if function is min else torch.sym_max
+        return tx.make(functools.reduce(symbolic, [each.operand for each in numbers]))
+    result: VariableTracker | None = numbers[0]
+    for each in numbers[1:]:
+        if result is not None:
+            result = _make_formula(tx.attempt, function, formula_of(result), formula_of(each))
+    return result
 
 
 def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: Formula) -> bool:
