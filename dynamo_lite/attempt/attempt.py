@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dynamo_lite import config
 from dynamo_lite.attempt.provenance import Provenance
@@ -16,10 +16,9 @@ from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.node_origin import NodeOrigin
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
-from dynamo_lite.records.stream_uses import StreamUses
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
-from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.base import Clearable, VariableTracker
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
@@ -28,6 +27,9 @@ from .torch_state import TorchState
 
 if TYPE_CHECKING:
     from dynamo_lite.translator.core import InstructionTranslator
+
+
+_Kept = TypeVar("_Kept", bound=Clearable)
 
 
 @dataclass
@@ -87,7 +89,6 @@ class Attempt:
         self.torch_state = TorchState()
         self.provenance = Provenance()
         self.before_graph = BeforeGraph()
-        self.streams = StreamUses()
         self.restart_facts = restart_facts
         self.deferred_reads: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
@@ -105,6 +106,8 @@ class Attempt:
         """The step count at which tracing stops at the limit, or specializes numbers."""
         self.specialized_at: dict[int, Site] = {}
         """The steps before which this attempt specialized numbers, and the instruction at each."""
+        self._states: dict[type, Any] = {}
+        """Class -> its instance that rooms keep for this attempt."""
         self.reprs: list[VariableTracker] = []
         """Containers whose ``repr`` is being computed, to detect recursion."""
         self.has_handlers = False
@@ -145,11 +148,20 @@ class Attempt:
         self.varying.clear()
         for record in (
             *(self.values, self.provenance, self.before_graph, self.torch_state, self.effects),
-            *(self.graph.symbols, self.guards, self.streams),
+            *(self.graph.symbols, self.guards),
         ):
             record.close()
+        for state in self._states.values():
+            state.clear()
         self.graph.inputs.clear()
         del self.shapes  # it refers to the frame's variables
+
+    def state(self, kind: type[_Kept]) -> _Kept:
+        """The one instance of a class that a room keeps for this attempt."""
+        found: _Kept | None = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind()
+        return found
 
     def _node_origin(self) -> NodeOrigin | None:
         return None if self.innermost is None else self.innermost.node_origin()

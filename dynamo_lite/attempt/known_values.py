@@ -11,7 +11,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedKey
 from dynamo_lite.sources.identity import identity
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import GraphTensor, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
 from dynamo_lite.variables.core.namespaces import check_namespace
@@ -26,8 +26,6 @@ from dynamo_lite.variables.python.objects.opaque import wrap_opaque
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 if TYPE_CHECKING:
-    from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
-
     from .attempt import Attempt
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
@@ -43,14 +41,14 @@ class KnownValues:
         self.builtins_namespace = builtins_namespace
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> the object and its tracker."""
-        self.fakes: dict[int, TensorVariable] = {}
+        self.fakes: dict[int, GraphTensor] = {}
         """id of a fake tensor -> its tracker."""
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
         self.addresses = AddressKeys()
         self.plain_classes: set[tuple[object, ...]] = set()
         """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
-        self.array_tensors: list[TensorVariable] = []
+        self.array_tensors: list[GraphTensor] = []
         """Tensors that share memory with numpy arrays."""
 
     def close(self) -> None:

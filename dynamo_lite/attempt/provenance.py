@@ -19,8 +19,6 @@ from dynamo_lite.records.autograd_history import history
 if TYPE_CHECKING:
     from dynamo_lite.variables.core.base import VariableTracker
     from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
-    from dynamo_lite.variables.torch.autograd.function import KeptOnCtx
-    from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction
     from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 _Kind = TypeVar("_Kind")
@@ -39,17 +37,11 @@ class Provenance:
         self._freed: dict[Node, int] = {}
         self.hooked_views: dict[torch.fx.Node, int] = {}
         """Views that a hook was registered on, each with the step that did it."""
-        self.kept_on_ctx: list[KeptOnCtx] = []
-        """Mutable objects, created during tracing, that a traced backward reads through ``ctx``."""
-        self.later_functions: list[LaterFunction] = []
-        """Hooks and functions of checkpoints, which the graph calls in the backward."""
 
     def close(self) -> None:
         for each in (self._created, self.generators, self.leaves, self._raised, self._recorded, self._freed):
             each.clear()
         self.hooked_views.clear()
-        self.kept_on_ctx.clear()
-        self.later_functions.clear()
 
     def step_of(self, value: VariableTracker) -> int:
         """The step at which CPython must create a value; 0 if none is recorded."""

@@ -20,8 +20,6 @@ from .shared_results import SharedResults
 if TYPE_CHECKING:
     from dynamo_lite.attempt.object_state import ObjectState
     from dynamo_lite.variables.core.base import VariableTracker
-    from dynamo_lite.variables.python.containers.set_recipes import Recipe
-    from dynamo_lite.variables.python.containers.sets import SetVariable
     from dynamo_lite.variables.python.functions.function import GlobalScope
 
 
@@ -45,8 +43,6 @@ class SideEffects:
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
         self.written_globals: dict[tuple[GlobalScope, str], VariableTracker | None] = {}
         """Scope and name -> the value that was stored last; None: the global was deleted."""
-        self.set_operations: dict[int, tuple[SetVariable, Recipe]] = {}
-        """id of a recipe -> it, and the set that has this state: operations that depend on pre-existing sets."""
         self.noted: list[Any] = []
         """The other events to replay."""
         self.count = 0
@@ -60,7 +56,6 @@ class SideEffects:
 
     def close(self) -> None:
         self.noted.clear()
-        self.set_operations.clear()
         self.written.clear()
         self.written_globals.clear()
         self._last.clear()

@@ -25,6 +25,7 @@ from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.regions import REGIONS
 from dynamo_lite.records.random_operators import draws_by_tag
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunctions
 from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
@@ -104,7 +105,7 @@ def compile_graph(
     seconds = time.perf_counter() - started
     if context.fw_metadata is None or attempt.frees_at_once:
         return CompiledGraph(call, gm, seconds, record)
-    must_know = bool(attempt.provenance.later_functions or _unused_effects(attempt, results, compiles=True))
+    must_know = bool(attempt.state(LaterFunctions) or _unused_effects(attempt, results, compiles=True))
     return CompiledGraph(call, gm, seconds, record, calls_aotautograd=True, must_know_that=must_know)
 
 

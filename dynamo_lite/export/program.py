@@ -36,6 +36,7 @@ from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
+from dynamo_lite.variables.torch.contexts.streams import StreamUses
 
 from .outer_graph import OuterGraph
 
@@ -319,7 +320,8 @@ def _refuse_lasting_effects(attempt: Attempt) -> None:
         raise Unsupported(EffectOfExport("torch's grad mode"))
     if attempt.before_graph.calls or any(isinstance(each, CallAfterGraph) for each in effects.noted):
         raise Unsupported(EffectOfExport("the state of random number generators, or of a device"))
-    if attempt.streams.streams or attempt.streams.current is not None:
+    streams = attempt.state(StreamUses)
+    if streams.streams or streams.current is not None:
         raise Unsupported(EffectOfExport("what streams wait for"))
     if attempt.graph.handled_failure:
         raise Unsupported(HandledFailureInExport(attempt.graph.handled_failure))

@@ -14,7 +14,7 @@ from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction
+from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, LaterFunctions
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .planner import Planner
@@ -65,7 +65,7 @@ def _item(name: str, index: int) -> Item:
 
 def call_around_graph(attempt: Attempt) -> MadeByCPython | None:
     """Let generated code pass the roots of each function to its `LaterCall`, unless it can't create one of them."""
-    for each in attempt.provenance.later_functions:
+    for each in attempt.state(LaterFunctions):
         if each.later is not None:
             try:
                 each.later.create = _creator(attempt, each)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.fx
@@ -48,8 +48,8 @@ from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import LazyVariable
-from dynamo_lite.variables.python.containers.set_recipes import SetStates
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable, formula_value
+from dynamo_lite.variables.torch.contexts.streams import StreamUses
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 _BY_VALUE = frozenset({int, float, complex, str, bytes})
 """Types of constants of which the program isn't promised the very object."""
+_State = TypeVar("_State")
 _UNMADE = Constant(None)
 """Stands for a value that CPython must create, in a plan that is dropped."""
 
@@ -84,7 +85,8 @@ class Planner:
         """Placeholders of leaves that require gradients only inside -> the local that keeps each."""
         self._replayed: set[VariableTracker] = set()
         """Mutated objects whose stores are planned already."""
-        self.set_states = SetStates()
+        self._states: dict[type, Any] = {}
+        """Class -> its instance that rooms keep for this plan."""
         self.grad_mode: bool = attempt.torch_state.initial_grad_mode
         """The grad mode at this point of the new code. (The graph restores the mode that it is called in.)"""
 
@@ -264,6 +266,13 @@ class Planner:
         for event in effects.noted:
             event.replay(self)
 
+    def state(self, kind: type[_State]) -> _State:
+        """The one instance of a class that a room keeps for this plan."""
+        found: _State | None = self._states.get(kind)
+        if found is None:
+            found = self._states[kind] = kind()
+        return found
+
     def replay_once(self, tracker: VariableTracker) -> None:
         """Plan the pending stores to an object now: a value is created from its new state."""
         if tracker in self.attempt.effects.changed_trackers:
@@ -310,7 +319,7 @@ class Planner:
         """The caller's stream waits for those that the program uses inside of it; then come the calls before the graph,
         and tensors that the graph takes or the code after it loads."""
         with self._apart() as steps:
-            for source in self.attempt.streams.streams:
+            for source in self.attempt.state(StreamUses).streams:
                 self.do(wait_for, self.reload(source))
             for each in self.attempt.before_graph.calls:
                 given = [*map(self.reload, each.sources), *map(self.constant, each.args)]
@@ -334,7 +343,7 @@ class Planner:
     def release_streams(self, results: Sequence[Value]) -> list[Step]:
         """After the graph: the streams that the program uses wait for the caller's."""
         with self._apart() as steps:
-            for source in self.attempt.streams.streams:
+            for source in self.attempt.state(StreamUses).streams:
                 self.do(release, self.reload(source), *results)
         return steps
 

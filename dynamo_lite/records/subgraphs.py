@@ -5,17 +5,13 @@ from __future__ import annotations
 import linecache
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 import torch.fx
 
 from dynamo_lite.runtime.later_calls import Called
 from dynamo_lite.runtime.shared_memory import share_memory
-
-if TYPE_CHECKING:
-    from dynamo_lite.variables.torch.tensors.later_states import Replay
-
 
 Runs = Literal["now", "backward", "hook", "recomputed", "reentrant"]
 """When a body runs: where the operator is called; in a backward, as that of a Function or as a tensor's hook; or in the
@@ -56,8 +52,6 @@ class Scope:
         """The outside tensors that it wrote into; None if it may not write into any."""
         self.called = Called()
         """The functions and methods of the program that it calls."""
-        self.replays: list[Replay] = []
-        """The body as it would be computed in other states, if it runs later and reads something that may differ."""
         self.uncertain_writes: list[tuple[torch.fx.Node, torch.Tensor]] = []
         """What it wrote into, if that may be memory of a gradient, or a copy."""
         self.parameters: list[torch.fx.Node] = []

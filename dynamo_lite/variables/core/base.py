@@ -19,7 +19,10 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from traceback import FrameSummary
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+
+import torch
+import torch.fx
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
@@ -54,11 +57,9 @@ if TYPE_CHECKING:
     from dynamo_lite.attempt.provenance import Provenance
     from dynamo_lite.attempt.side_effects import SideEffects
     from dynamo_lite.attempt.torch_state import TorchState
-    from dynamo_lite.records.stream_uses import StreamUses
     from dynamo_lite.variables.python.classes.classes import ClassVariable
     from dynamo_lite.variables.python.containers.mappings import DictVariable
     from dynamo_lite.variables.python.containers.sequences import SliceVariable
-    from dynamo_lite.variables.python.containers.set_recipes import SetStates
     from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
@@ -496,6 +497,14 @@ class VariableTracker:
         raise NotImplementedError(type(self).__name__)
 
 
+class GraphTensor(VariableTracker):
+    """A tensor: its node in the graph and its fake tensor."""
+
+    __slots__ = ("node", "fake")
+    node: torch.fx.Node
+    fake: torch.Tensor
+
+
 def same_value(one: VariableTracker, other: VariableTracker) -> bool:
     """Whether two trackers are known to stand for one value, without adding guards. `Translator.identical` decides
     what ``is`` does in the program instead, and guards it."""
@@ -627,6 +636,16 @@ class Translator(Protocol):
     def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker: ...
 
 
+class Clearable(Protocol):
+    """Drops the references to user objects that it holds."""
+
+    def clear(self) -> None: ...
+
+
+_Kept = TypeVar("_Kept", bound=Clearable)
+_State = TypeVar("_State")
+
+
 class Attempt(Protocol):
     """The records of one attempt at a frame (`translator.attempt`)."""
 
@@ -657,11 +676,13 @@ class Attempt(Protocol):
     values: KnownValues
     torch_state: TorchState
     before_graph: BeforeGraph
-    streams: StreamUses
 
     @property
     def innermost(self) -> Translator | None: ...
     def note_guards(self) -> None: ...
+    def state(self, kind: type[_Kept]) -> _Kept:
+        """What a room above keeps for this attempt: the one instance of its class ``kind``."""
+        ...
 
 
 Part: TypeAlias = VariableTracker | Value
@@ -673,8 +694,6 @@ class Planner(Protocol):
 
     @property
     def attempt(self) -> Attempt: ...
-    @property
-    def set_states(self) -> SetStates: ...
     @property
     def steps(self) -> list[Step]: ...
 
@@ -690,6 +709,10 @@ class Planner(Protocol):
     def has_created(self, tracker: VariableTracker) -> bool: ...
     def do(self, function: object, /, *parts: Part, **named: Part) -> None: ...
     def set_attribute(self, of: Value, name: str, value: Part) -> None: ...
+    def state(self, kind: type[_State]) -> _State:
+        """What a room above keeps for this plan: the one instance of its class ``kind``."""
+        ...
+
     def replay_once(self, tracker: VariableTracker) -> None: ...
     def expect_grad_mode(self, before: bool, after: bool) -> None: ...
 

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import NotConstant, Planner, Translator, VariableTracker
-
-if TYPE_CHECKING:
-    from dynamo_lite.plan.rows import Value
-
-    from .sets import SetVariable
 
 
 class Items(NamedTuple):
@@ -40,6 +36,18 @@ class Recipe(NamedTuple):
 
 
 EMPTY = Recipe(set, ())
+
+
+class RecordedSet(VariableTracker):
+    """A set with the recipe of its state."""
+
+    __slots__ = ()
+    recipe: Recipe
+
+
+class SetOperations(dict[int, tuple[RecordedSet, Recipe]]):
+    """The operations of an attempt that depend on pre-existing sets: id of a recipe -> it, and the set that has this
+    state."""
 
 
 def existing(source: Source) -> Recipe:
@@ -71,12 +79,12 @@ def updated(recipe: Recipe, operand: Recipe | Items, is_read: bool) -> Recipe:
     return mutated(set.update, recipe, operand)
 
 
-def record(tx: Translator, target: SetVariable, before: Recipe | None) -> None:
+def record(tx: Translator, target: RecordedSet, before: Recipe | None) -> None:
     """Record an operation that created or mutated a set, if it depends on existing sets. ``before``: the set's state
     before it, None if it was created."""
     recipe = target.recipe
     if recipe.needs_existing:
-        log = tx.effects.set_operations
+        log = tx.attempt.state(SetOperations)
         if before is not None and recipe.operands[0] is not before:  # it is one with the operation before
             log.pop(id(before), None)
         log[id(recipe)] = target, recipe
@@ -111,10 +119,10 @@ class SetStates:
 
     def __init__(self) -> None:
         self._is_replayed = False
-        self._owners: dict[int, SetVariable] = {}
+        self._owners: dict[int, RecordedSet] = {}
         """id of a recipe -> the set that has or had this state."""
-        self._current: dict[SetVariable, Recipe] = {}
-        self._ordered: set[SetVariable] = set()
+        self._current: dict[RecordedSet, Recipe] = {}
+        self._ordered: set[RecordedSet] = set()
         """Sets that are created or mutated in the program's order."""
 
     def replay(self, plan: Planner) -> None:
@@ -123,11 +131,11 @@ class SetStates:
         if self._is_replayed:
             return
         self._is_replayed = True
-        operations = plan.attempt.effects.set_operations.values()
+        operations = plan.attempt.state(SetOperations).values()
         for target, _ in operations:
             if target.source is not None:
                 self._advance(target, unrolled(target.recipe)[0])
-        ordered: list[tuple[SetVariable, Recipe]] = []
+        ordered: list[tuple[RecordedSet, Recipe]] = []
         states = set(self._owners)
         for target, recipe in operations:
             if not states.isdisjoint(map(id, recipe.operands)):
@@ -137,11 +145,11 @@ class SetStates:
         for target, recipe in ordered:
             self._repeat(plan, target, recipe)
 
-    def _advance(self, target: SetVariable, recipe: Recipe) -> None:
+    def _advance(self, target: RecordedSet, recipe: Recipe) -> None:
         self._owners[id(recipe)] = target
         self._current[target] = recipe
 
-    def _repeat(self, plan: Planner, target: SetVariable, recipe: Recipe) -> None:
+    def _repeat(self, plan: Planner, target: RecordedSet, recipe: Recipe) -> None:
         is_made = target.source is not None or plan.has_created(target)
         if not recipe.is_mutation:
             plan.create(target, self._first_value(plan, recipe), _leave_empty)
@@ -151,7 +159,7 @@ class SetStates:
             self._mutate(plan, made, recipe)
         self._advance(target, recipe)
 
-    def create(self, plan: Planner, target: SetVariable) -> Value:
+    def create(self, plan: Planner, target: RecordedSet) -> Value:
         """A new set in its last state."""
         first = unrolled(target.recipe)[0]
         if target in self._ordered:
@@ -160,7 +168,7 @@ class SetStates:
             return plan.create(target, plan.build("SET", []), partial(self.fill, plan, target))
         return self.value(plan, target.recipe)
 
-    def fill(self, plan: Planner, target: SetVariable, new: Value) -> None:
+    def fill(self, plan: Planner, target: RecordedSet, new: Value) -> None:
         """Repeat the mutations of a set on a new, empty one."""
         if target in self._ordered:
             raise NotConstant("a set that is created in the program's order")

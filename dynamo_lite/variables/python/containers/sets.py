@@ -21,7 +21,7 @@ from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .mappings import DictVariable, DictViewVariable
 from .sequences import UnmutatedIterator
-from .set_recipes import EMPTY, Items, Recipe, created, existing, mutated, record, updated
+from .set_recipes import EMPTY, Items, Recipe, RecordedSet, SetStates, created, existing, mutated, record, updated
 
 
 class Operand(NamedTuple):
@@ -90,7 +90,7 @@ class _Derived(frozenset[Any]):
     """Has the order that instances of derived classes have."""
 
 
-class SetVariable(ContainerVariable):
+class SetVariable(ContainerVariable, RecordedSet):
     """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
     order, None if the order isn't known."""
 
@@ -339,19 +339,19 @@ class SetVariable(ContainerVariable):
     # -- code ------------------------------------------------------------------------------------------------------
 
     def construct(self, plan: Planner) -> Value:
-        return plan.set_states.create(plan, self)
+        return plan.state(SetStates).create(plan, self)
 
     def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
-        items = [] if base is set else [plan.set_states.value(plan, self.recipe)]
+        items = [] if base is set else [plan.state(SetStates).value(plan, self.recipe)]
         return plan.call(base.__new__, plan.constant(cls), *items)
 
     def fill_instance(self, plan: Planner, instance: Value) -> None:
         """Repeat the operations on the empty set, an instance of a subclass."""
         if self.cls is set:
-            plan.set_states.fill(plan, self, instance)
+            plan.state(SetStates).fill(plan, self, instance)
 
     def replay(self, plan: Planner) -> None:
-        plan.set_states.replay(plan)
+        plan.state(SetStates).replay(plan)
 
 
 def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:

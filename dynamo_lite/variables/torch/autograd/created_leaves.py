@@ -12,15 +12,15 @@ from torch.nn import Parameter
 from dynamo_lite.insight.break_reasons import ParameterCreated, UnknownCall
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import GraphTensor, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 
-def created_aliases(tx: Translator, fake: torch.Tensor) -> list[TensorVariable]:
+def created_aliases(tx: Translator, fake: torch.Tensor) -> list[GraphTensor]:
     """The tensors created so far that share this one's storage."""
-    known: dict[int, TensorVariable] = {id(each): each for each in tx.attempt.values.fakes.values()}
+    known = {id(each): each for each in tx.attempt.values.fakes.values()}
     return [each for each in known.values() if share_memory(each.fake, fake)]
 
 

@@ -115,7 +115,7 @@ class FunctionContext(VariableTracker):
             objects = [each for each in reachable([part]) if not isinstance(each, (TensorVariable, LazyVariable))]
             if any(each.source is not None and next(mutable_objects(each), None) is not None for each in objects):
                 refuse_read(f"ctx.{name}, a mutable object")
-            tx.attempt.provenance.kept_on_ctx.append(KeptOnCtx(self.function, objects, tx.effects.count))
+            tx.attempt.state(KeptOnContexts).append(KeptOnCtx(self.function, objects, tx.effects.count))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if class_lookup(FunctionCtx, name) is not MISSING or hasattr(torch._C._FunctionBase, name):
@@ -169,12 +169,16 @@ class KeptOnCtx(NamedTuple):
     writes: int
 
 
+class KeptOnContexts(list[KeptOnCtx]):
+    """What the traced backwards of an attempt read."""
+
+
 def outdated_on_ctx(attempt: Attempt, has_created: Callable[[VariableTracker], bool]) -> FunctionsUntraced | None:
     """The Functions that have objects on ``ctx`` which are mutated after the call, or reach the program
     (``has_created``): the graph must break at their calls."""
     outdated = {
         kept.function
-        for kept in attempt.provenance.kept_on_ctx
+        for kept in attempt.state(KeptOnContexts)
         if any(attempt.effects.last(each) > kept.writes or has_created(each) for each in kept.objects)
     }
     return FunctionsUntraced(frozenset(outdated)) if outdated else None

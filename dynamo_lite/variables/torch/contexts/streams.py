@@ -91,7 +91,7 @@ class StreamVariable(_DeviceObject):
         if self.device.index != _current_device(tx, self.device.type):
             _refuse("a stream", "it isn't on the current device")
         if self.source is not None:
-            tx.attempt.streams.streams[self.source] = None
+            tx.attempt.state(StreamUses).streams[self.source] = None
 
     def method_wait_stream(self, tx: Translator, stream: VariableTracker) -> VariableTracker:
         self.use(tx)
@@ -175,7 +175,7 @@ def _indexed(tx: Translator, device: torch.device) -> torch.device:
 
 
 def _current(tx: Translator, kind: type, device: torch.device) -> VariableTracker:
-    found = tx.attempt.streams.innermost
+    found = tx.attempt.state(StreamUses).innermost
     if found is None:
         return StreamVariable(kind, device)
     if found.kind is not kind or found.device != device:
@@ -213,7 +213,7 @@ def _default_stream(tx: Translator, device: VariableTracker | None = None) -> Va
 def _set_stream(tx: Translator, stream: VariableTracker) -> VariableTracker:
     if tx.is_none(stream):
         return ConstantVariable(None)
-    uses = tx.attempt.streams
+    uses = tx.attempt.state(StreamUses)
     if uses.entered:
         _refuse("set_stream()", "it is called inside of a stream's context")
     found = _as_stream(stream)
@@ -228,10 +228,37 @@ class _CurrentStream:
     """The effect of ``set_stream``: generated code makes the last stream current after the graph."""
 
     def replay(self, plan: Planner) -> None:
-        stream = plan.attempt.streams.current
+        stream = plan.attempt.state(StreamUses).current
         assert stream is not None
         if stream.source is not None or stream.arguments is not None:  # otherwise it is current anyway
             plan.do(torch.accelerator.set_stream, stream)
+
+
+class StreamUses:
+    """The streams that a traced program uses. A graph runs on one stream, the one that is current when it is called.
+
+    What the program queues on other streams inside of the graph is queued on that one too, in program order. Before the
+    graph, the caller's stream waits for those others; after it, they wait for the caller's. So whatever the program
+    orders is ordered. What it leaves unordered is ordered as well: operations of one graph don't overlap each other.
+    """
+
+    def __init__(self) -> None:
+        self.streams: dict[Source, None] = {}
+        """Pre-existing streams that the program queues work on, waits for, or lets wait."""
+        self.entered: list[StreamVariable | None] = []
+        """Those of the contexts that are entered, outermost first; None: the context changes nothing."""
+        self.current: StreamVariable | None = None
+        """What ``set_stream`` set; None: the stream that was current before the frame."""
+
+    def clear(self) -> None:
+        self.streams.clear()
+        self.entered.clear()
+        self.current = None
+
+    @property
+    def innermost(self) -> StreamVariable | None:
+        """The current stream; None: the one that was current before the frame."""
+        return next((each for each in reversed(self.entered) if each is not None), self.current)
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------------
@@ -257,10 +284,10 @@ class StreamContextVariable(ContextVariable):
     def enter(self, tx: Translator) -> None:
         if self.stream is not None:
             self.stream.use(tx)
-        tx.attempt.streams.entered.append(self.stream)
+        tx.attempt.state(StreamUses).entered.append(self.stream)
 
     def exit(self, tx: Translator) -> None:
-        tx.attempt.streams.entered.pop()
+        tx.attempt.state(StreamUses).entered.pop()
 
     def entered_value(self) -> VariableTracker:
         return ConstantVariable(None) if self.manager is None else self.manager
@@ -298,7 +325,7 @@ class EventVariable(_DeviceObject):
         if stream is not None and not tx.is_none(stream):
             return _as_stream(stream)
         device = self.device or torch.device("cuda", _current_device(tx, "cuda"))
-        return tx.attempt.streams.innermost or StreamVariable(torch.Stream, device)
+        return tx.attempt.state(StreamUses).innermost or StreamVariable(torch.Stream, device)
 
     def method_record(self, tx: Translator, stream: VariableTracker | None = None) -> VariableTracker:
         if self.source is not None:

@@ -50,7 +50,7 @@ class LaterFunction:
         """None: the graph doesn't check what the function reads."""
         self.step = tx.attempt.provenance.step
         self.writes = tx.effects.count
-        tx.attempt.provenance.later_functions.append(self)
+        tx.attempt.state(LaterFunctions).append(self)
 
     def reached(self) -> Iterator[VariableTracker]:
         """What the function reaches of what was created in the call, and pre-existing objects that this holds."""
@@ -79,6 +79,10 @@ class LaterFunction:
             if is_changed or self.later is not None and has_created(each) and _is_mutable(each):
                 return self.refusal(f"{each.describe()}, which may change later")
         return None
+
+
+class LaterFunctions(list[LaterFunction]):
+    """Hooks and functions of checkpoints that a graph calls in the backward."""
 
 
 def is_checked_later(tx: Translator) -> bool:
@@ -118,7 +122,7 @@ def _outermost(node: torch.fx.Node, bodies: Sequence[Scope]) -> torch.fx.Node:
 def check_later_functions(attempt: Attempt, has_created: Callable[[VariableTracker], bool]) -> MadeByCPython | None:
     """Check what functions read that the graph calls later, and build the guards that it checks, now that all guards
     are known. ``has_created``: whether the program gets an object that was created in the call."""
-    functions = attempt.provenance.later_functions
+    functions = attempt.state(LaterFunctions)
     skipped = set(_overwritten(attempt)) if functions else set()
     for each in functions:
         refusal = each.outdated(attempt, has_created)

@@ -7,8 +7,6 @@ Operators that query the storage get an answer relative to the array, or break t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
 from dynamo_lite.insight.break_reasons import NumpyStorage
@@ -17,6 +15,7 @@ from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import (
     Args,
     Attempt,
+    GraphTensor,
     Kwargs,
     NotConstant,
     Planner,
@@ -27,13 +26,10 @@ from dynamo_lite.variables.core.base import (
 
 from .equivalent_operators import rewrites
 
-if TYPE_CHECKING:
-    from .tensor import TensorVariable
 
-
-def array_owner(attempt: Attempt, tensor: TensorVariable) -> TensorVariable | None:
+def array_owner(attempt: Attempt, tensor: GraphTensor) -> GraphTensor | None:
     """The tensor created from an array that this tensor is, or is a view of; None if there is none."""
-    owners: dict[torch.fx.Node, TensorVariable] = {
+    owners: dict[torch.fx.Node, GraphTensor] = {
         each.node: each for each in attempt.values.array_tensors if share_memory(each.fake, tensor.fake)
     }
     pending, seen = [tensor.node] if owners else [], set()
@@ -54,7 +50,7 @@ def _shares_memory(value: object, fake: torch.Tensor) -> bool:
     return share_memory(value, fake)
 
 
-def view_of(plan: Planner, owner: TensorVariable, tensor: TensorVariable) -> Value:
+def view_of(plan: Planner, owner: GraphTensor, tensor: GraphTensor) -> Value:
     """The tensor, as a view of its recreated owner."""
     fake, base = tensor.fake, owner.fake
     offset = fake.storage_offset() - base.storage_offset()

@@ -8,8 +8,9 @@ result is the same in all of them, it is certain. Otherwise the tracing of the b
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.fx
@@ -19,18 +20,13 @@ from torch.utils._device import _device_constructors
 
 from dynamo_lite.insight.break_reasons import UnknownInBackward
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
-from dynamo_lite.records.subgraphs import BACKWARD, Runs
+from dynamo_lite.records.subgraphs import BACKWARD, Runs, Scope
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
-from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import GraphTensor, Translator, unsupported
 
 from .fake_computation import OPERATOR_ERRORS, call_on_fakes, operator_name
 from .runtime_failures import is_handled_later
-
-if TYPE_CHECKING:
-    from dynamo_lite.records.subgraphs import Scope
-
-    from .tensor import TensorVariable
 
 _Result = TypeVar("_Result")
 _Value = tuple[torch.fx.Node, torch.Tensor]
@@ -221,7 +217,7 @@ _OTHER_DTYPES = {
 # -- reads -------------------------------------------------------------------------------------------------------------
 
 
-def certain(tx: Translator, what: str, read: Callable[..., _Result], *tensors: TensorVariable) -> _Result:
+def certain(tx: Translator, what: str, read: Callable[..., _Result], *tensors: GraphTensor) -> _Result:
     """What a function reads of fake tensors. Breaks the graph if that is unknown, as the body runs later."""
     found = read(*(each.fake for each in tensors))
     if not _is_certain(tx, found, lambda replay: read(*(replay.value(each.node, each.fake) for each in tensors))):
@@ -272,7 +268,7 @@ def _result(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any], f
 
     def call(replay: Replay) -> object:
         again = replay.computed(kind, target, *replay.operands(operands))
-        return again is replay.value(known.node, fake) if isinstance(known, VariableTracker) else again
+        return again is replay.value(known.node, fake) if known is not None else again
 
     if _is_certain(tx, fake if known is None else True, call):
         return fake
@@ -337,6 +333,10 @@ _UNKNOWN: tuple[Runs, ...] = (*BACKWARD, "reentrant")
 """Bodies in which metadata of tensors may be unknown. A non-reentrant checkpoint recomputes from the same tensors."""
 
 
+class _Replays(weakref.WeakKeyDictionary[Scope, list[Replay]]):
+    """Bodies as they would be computed in other states, those that run later and read something that may differ."""
+
+
 def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object]) -> bool:
     body = tx.graph.scope.later(*_UNKNOWN)
     if body is None:
@@ -344,8 +344,11 @@ def _is_certain(tx: Translator, found: object, read: Callable[[Replay], object])
     bodies = tx.graph.scope.nesting[len(body.nesting) - 1 :]
     is_reentrant = body.runs == "reentrant"
     states = _OF_REENTRANT_CHECKPOINT if is_reentrant else _OTHERS
-    body.replays = body.replays or [Replay(state) for state in (*states, *_OTHER_MODES)]
-    others, modes = body.replays[: len(states)], body.replays[len(states) :]
+    known = tx.attempt.state(_Replays)
+    replays = known.get(body)
+    if replays is None:
+        replays = known[body] = [Replay(state) for state in (*states, *_OTHER_MODES)]
+    others, modes = replays[: len(states)], replays[len(states) :]
     with CAPTURED_WARNINGS, tx.graph.symbols.without_guards():
         if not all(_agrees(replay, bodies, found, read) for replay in others):
             return False

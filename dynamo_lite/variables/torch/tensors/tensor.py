@@ -57,6 +57,7 @@ from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
     Attempt,
+    GraphTensor,
     Kwargs,
     NotConstant,
     Planner,
@@ -144,13 +145,13 @@ OPERATOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
 _LITERAL = (*CONSTANT_TYPES, type)
 
 
-class TensorVariable(VariableTracker):
+class TensorVariable(GraphTensor):
     """A tensor: its node in the graph and its fake tensor.
 
     ``cls`` is its Python class, ``value`` the real tensor if it is an input of the graph.
     """
 
-    __slots__ = ("node", "fake", "cls", "value", "attrs", "before_freezing")
+    __slots__ = ("cls", "value", "attrs", "before_freezing")
     implements_equality = True
     is_tensor = True
     has_torch_function = False
