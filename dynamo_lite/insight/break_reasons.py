@@ -652,7 +652,7 @@ class DroppedGenerator(BreakReason, code="DL0802", numbers_matter=True):
     value: str
 
 
-class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True):
+class FrameLeftAlone(BreakReason, code="DL0803", numbers_matter=True, may_follow=True):
     happened = "{name} runs without a graph: {because}"
     fix = "call the part that computes with tensors as a function of its own"
     name: str
