@@ -89,6 +89,22 @@ def test_best_of_numbers():
     check(fn, tensor(3), math.inf, graphs=1, others=others, all_graphs=2, fullgraph=True)
 
 
+def divided(x, scale):
+    losses = x.mean().item() * len(x)
+    return x + 1, losses / max(len(x), 1), losses / scale
+
+
+# The size and the scale change in different calls, so each is symbolic in a version of its own at first.
+@pytest.mark.parametrize("scales", [(2.0, 0.5, 0.25), (2, 3, 4)], ids=["floats", "ints"])
+def test_numbers_divided_by_symbolic_ones(scales):
+    others = [(tensor(n), scale) for n, scale in zip((4, 5, 6), scales, strict=True)]
+    check(divided, tensor(3), scales[0], graphs=1, breaks=0, others=others, all_graphs=3)
+
+
+def test_a_number_divided_by_zero_raises_where_it_is_divided():
+    check(divided, tensor(3), 2.0, others=[(tensor(3), 3.0), (tensor(3), 4.0), (tensor(3), 0.0)])
+
+
 def test_best_of_a_number_and_one_of_another_type():
     """The result has the type of one of the two, so the graph breaks where the number is read."""
 

@@ -98,8 +98,10 @@ class DeferredNumberVariable(VariableTracker):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        divides = symbol == "/" and not reflected and isinstance(other, ConstantVariable) and bool(other.value)
-        if not _is_small_number(other) or self.kind is list or not (symbol in _ARITHMETIC or divides):
+        if not _is_small_number(other) or self.kind is list:
+            self._restart()
+        divides = symbol == "/" and not reflected and other.deferred_truth(tx) is None and tx.truth(other)
+        if symbol not in _ARITHMETIC and not divides:
             self._restart()
         kind = type(BINARY[symbol](self.kind(1), other.python_type()(1)))
         operands = [other, self] if reflected else [self, other]
