@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from cuts import Places
+from collector import Programs
 from managers import Manager
 from programs import tensor
 
-place = Places()
+program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
 GRAD = (tensor(3, grad=True), tensor(1, seed=5).sum())
 SQUARE = (tensor(3, 3), tensor(1, seed=5).sum())
 
 
-@place(graphs=2, operators=4, inputs=GRAD)
+@program(*GRAD, operators=4)
 def in_no_grad_on_an_input_that_requires_grad(x, s):
     a = x * 3
     with torch.no_grad():
@@ -24,7 +24,7 @@ def in_no_grad_on_an_input_that_requires_grad(x, s):
     return y, z, a * 4
 
 
-@place(graphs=2, operators=3, inputs=GRAD)
+@program(*GRAD, operators=3)
 def in_enable_grad_inside_no_grad(x, s):
     with torch.no_grad():
         with torch.enable_grad():
@@ -35,7 +35,7 @@ def in_enable_grad_inside_no_grad(x, s):
     return y, z, w
 
 
-@place(graphs=2, operators=3, inputs=GRAD)
+@program(*GRAD, operators=3)
 def after_set_grad_enabled_as_a_call(x, s):
     torch.set_grad_enabled(False)
     y = x + 1
@@ -45,7 +45,7 @@ def after_set_grad_enabled_as_a_call(x, s):
     return z, x * 3
 
 
-@place(breaks=(1, 3), graphs=(1, 3), operators=3, inputs=SQUARE)
+@program(*SQUARE, breaks=(1, 3), graphs=(1, 3), operators=3)
 def in_autocast_switched_off_inside(x, s):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ x
@@ -55,7 +55,7 @@ def in_autocast_switched_off_inside(x, s):
         return y, z, torch.is_autocast_enabled("cpu")
 
 
-@place(graphs=2, operators=2, inputs=GRAD)
+@program(*GRAD, operators=2)
 def where_a_block_returns(x, s):
     with torch.no_grad():
         y = x + 1
@@ -63,7 +63,7 @@ def where_a_block_returns(x, s):
         return y * 2
 
 
-@place(graphs=(2, 5), operators=(2, 8))
+@program(graphs=(2, 5), operators=(2, 8), breaks=None)
 def in_a_loop_in_a_block(x, s):
     log = []
     with torch.no_grad(), Manager(log):
@@ -75,7 +75,7 @@ def in_a_loop_in_a_block(x, s):
     return x * 2, log
 
 
-@place(graphs=(2, 5), operators=(2, 8))
+@program(graphs=(2, 5), operators=(2, 8), breaks=None)
 def in_a_block_left_by_continue(x, s):
     log = []
     for i in range(3):
@@ -88,7 +88,7 @@ def in_a_block_left_by_continue(x, s):
     return x, log
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def where_the_block_raises_after_it(x, s):
     log = []
     try:
@@ -101,7 +101,7 @@ def where_the_block_raises_after_it(x, s):
     return y * 2, log
 
 
-@place(graphs=1, breaks=(1, 2), operators=1)
+@program(graphs=1, breaks=(1, 2), operators=1)
 def where_the_block_lets_it_pass(x, s):
     with Manager([]):
         y = x + 1
@@ -109,7 +109,7 @@ def where_the_block_lets_it_pass(x, s):
         raise ValueError(y.dim())
 
 
-@place(graphs=(1, 4), build=True)
+@program(graphs=(1, 4), build=True, breaks=None)
 def in_enter_and_exit():
     class Loud:
         def __enter__(self):
@@ -129,7 +129,7 @@ def in_enter_and_exit():
     return program
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def in_try_that_raises_in_a_callee_after_it(x, s):
     def fails(v):
         raise KeyError("callee")
@@ -143,7 +143,7 @@ def in_try_that_raises_in_a_callee_after_it(x, s):
     return z
 
 
-@place(graphs=2, breaks=(1, 4), operators=2)
+@program(breaks=(1, 4), operators=2)
 def in_except_that_raises_again(x, s):
     y = x + 1
     try:
@@ -156,7 +156,7 @@ def in_except_that_raises_again(x, s):
         return y * 2, str(error), error.__context__
 
 
-@place(breaks=(1, 2), graphs=2, operators=2)
+@program(breaks=(1, 2), operators=2)
 def in_except_that_raises_from(x, s):
     y = x + 1
     try:
@@ -169,7 +169,7 @@ def in_except_that_raises_from(x, s):
         return y * 2, repr(error.__cause__), repr(error.__context__), error.__suppress_context__
 
 
-@place(graphs=2, breaks=(1, 2), operators=2)
+@program(breaks=(1, 2), operators=2)
 def after_except_nothing_is_being_handled(x, s):
     import sys
 
@@ -182,7 +182,7 @@ def after_except_nothing_is_being_handled(x, s):
     return y * 2, sys.exc_info()[0]
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def in_finally(x, s):
     log = []
     try:
@@ -195,7 +195,7 @@ def in_finally(x, s):
     return z, log
 
 
-@place(breaks=(1, 2), graphs=2, operators=2)
+@program(breaks=(1, 2), operators=2)
 def in_finally_while_an_exception_passes(x, s):
     log = []
     try:
@@ -210,7 +210,7 @@ def in_finally_while_an_exception_passes(x, s):
         return y * 2, log, str(error)
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def in_try_that_returns_through_finally(x, s):
     log = [0]
     try:
@@ -221,7 +221,7 @@ def in_try_that_returns_through_finally(x, s):
         log.append("finally")
 
 
-@place(graphs=(1, 2), operators=(1, 2))
+@program(graphs=(1, 2), operators=(1, 2), breaks=None)
 def where_finally_overrides_the_exception(x, s):
     try:
         y = x + 1
@@ -231,7 +231,7 @@ def where_finally_overrides_the_exception(x, s):
         return y * 2  # noqa: B012
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def in_nested_try(x, s):
     log = []
     try:
@@ -252,7 +252,7 @@ def in_nested_try(x, s):
     return y, log
 
 
-@place(graphs=(2, 5), operators=(3, 9))
+@program(graphs=(2, 5), operators=(3, 9), breaks=None)
 def in_try_in_a_loop(x, s):
     log = []
     for i in range(3):
@@ -270,7 +270,7 @@ def in_try_in_a_loop(x, s):
     return x, log
 
 
-@place(graphs=(1, 4), operators=(2, 9))
+@program(graphs=(1, 4), operators=(2, 9), breaks=None)
 def in_except_in_a_loop(x, s):
     log = []
     for i in range(3):
@@ -285,7 +285,7 @@ def in_except_in_a_loop(x, s):
     return x * 2, log
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def in_with_in_try(x, s):
     log = []
     try:
@@ -299,7 +299,7 @@ def in_with_in_try(x, s):
     return z - 1, log
 
 
-@place(graphs=(1, 2), operators=(1, 2))
+@program(graphs=(1, 2), operators=(1, 2), breaks=None)
 def where_a_tensor_error_follows_in_try(x, s):
     y = x + 1
     try:
@@ -310,7 +310,7 @@ def where_a_tensor_error_follows_in_try(x, s):
     return y
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_the_exception_variable_gone_after(x, s):
     y = x + 1
     error = "bound before"
@@ -325,7 +325,7 @@ def with_the_exception_variable_gone_after(x, s):
         return y * 2
 
 
-@place(graphs=(0, 2), operators=(0, 2))
+@program(graphs=(0, 2), operators=(0, 2), breaks=None)
 def in_an_except_group(x, s):
     y = x + 1
     log = []
@@ -339,4 +339,4 @@ def in_an_except_group(x, s):
     return y * 2, log
 
 
-test_place = place.test()
+test_program = program.test()

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from cuts import Places
+from collector import Programs
+from programs import tensor
 
-place = Places()
+program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def straight_line(x, s):
     y = x + 1
     CUT
     return y * 2
 
 
-@place(graphs=1, breaks=1, operators=1)
+@program(graphs=1, breaks=1, operators=1)
 def at_the_start(x, s):
     CUT
     return x * 2
 
 
-@place(graphs=0, breaks=(0, 1), operators=0)
+@program(graphs=0, breaks=(0, 1), operators=0)
 def without_operators(x, s):
     CUT
     return x
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def values_before_are_alive_after(x, s):
     a = x + 1
     b = [a, x * 2]
@@ -37,7 +38,7 @@ def values_before_are_alive_after(x, s):
     return a, b, c
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def in_if(x, s):
     y = x + 1
     if y.shape[0] > 2:
@@ -46,7 +47,7 @@ def in_if(x, s):
     return y - 3
 
 
-@place(graphs=(2, 5), operators=(2, 8))
+@program(graphs=(2, 5), operators=(2, 8), breaks=None)
 def in_for_with_enumerate_and_zip(x, s):
     out = []
     for i, (a, b) in enumerate(zip([1, 2, 3], (4.0, 5.0, 6.0), strict=True)):
@@ -56,7 +57,7 @@ def in_for_with_enumerate_and_zip(x, s):
     return out
 
 
-@place(graphs=(2, 5), operators=(2, 8), build=True)
+@program(graphs=(2, 5), operators=(2, 8), build=True, breaks=None)
 def in_for_over_a_user_iterator():
     class Countdown:
         def __init__(self, n):
@@ -80,7 +81,7 @@ def in_for_over_a_user_iterator():
     return program
 
 
-@place(graphs=(2, 6), operators=(2, 8))
+@program(graphs=(2, 6), operators=(2, 8), breaks=None)
 def in_for_with_continue_and_break(x, s):
     for i in range(5):
         if i == 1:
@@ -93,7 +94,7 @@ def in_for_with_continue_and_break(x, s):
     return x - 1
 
 
-@place(graphs=(2, 5), operators=(2, 8))
+@program(graphs=(2, 5), operators=(2, 8), breaks=None)
 def in_for_else(x, s):
     for i in range(2):
         x = x + i
@@ -104,7 +105,7 @@ def in_for_else(x, s):
     return x
 
 
-@place(graphs=(2, 6), operators=(2, 12))
+@program(graphs=(2, 6), operators=(2, 12), breaks=None)
 def in_nested_for(x, s):
     for i in range(2):
         for j in range(2):
@@ -114,7 +115,7 @@ def in_nested_for(x, s):
     return x
 
 
-@place(graphs=2, operators=(4, 5))
+@program(operators=(4, 5))
 def where_the_loop_returns(x, s):
     for i in range(10):
         x = x + i
@@ -124,7 +125,7 @@ def where_the_loop_returns(x, s):
     return x
 
 
-@place(graphs=(2, 5), operators=(3, 8))
+@program(graphs=(2, 5), operators=(3, 8), breaks=None)
 def in_while(x, s):
     n = 0
     while n < 3:
@@ -134,7 +135,7 @@ def in_while(x, s):
     return x * 2
 
 
-@place(graphs=(1, 8), operators=(3, 12))
+@program(graphs=(1, 8), operators=(3, 12), breaks=None)
 def in_while_on_data(x, s):
     """A cut that needs data, too, leaves the loop to eager."""
     y = x.abs() + 1
@@ -144,21 +145,21 @@ def in_while_on_data(x, s):
     return y - 1
 
 
-@place(graphs=(2, 5), operators=(3, 10))
+@program(graphs=(2, 5), operators=(3, 10), breaks=None)
 def in_list_comprehension(x, s):
     y = x + 1
     items = [(y * i, CUT) for i in range(3)]
     return [a - 1 for a, _ in items]
 
 
-@place(graphs=(2, 5), operators=(2, 10))
+@program(graphs=(2, 5), operators=(2, 10), breaks=None)
 def in_dict_comprehension(x, s):
     y = x + 1
     table = {i: (y * i, CUT)[0] for i in range(2)}
     return table, y - 1
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def in_match(x, s):
     y = x + 1
     match y.shape:
@@ -170,7 +171,7 @@ def in_match(x, s):
     return y - 3
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def unbound_local_stays_unbound(x, s):
     y = x + 1
     if y.dim() == 9:
@@ -188,7 +189,7 @@ def unbound_local_stays_unbound(x, s):
         return y, str(error)
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def the_condition_itself(x, s):
     y = x + 1
     if CUT:
@@ -196,7 +197,7 @@ def the_condition_itself(x, s):
     return y * 3
 
 
-@place(graphs=(2, 3), operators=(2, 4))
+@program(graphs=(2, 3), operators=(2, 4), breaks=None)
 def assertion(x, s):
     y = x + 1
     assert (CUT, True)[1], "never"
@@ -205,4 +206,4 @@ def assertion(x, s):
     return z
 
 
-test_place = place.test()
+test_program = program.test()

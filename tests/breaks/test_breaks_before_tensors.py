@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
+from collector import Programs
 from programs import Recorder, check, checked, tensor
-from table import Table
 from weights import seeded
 
 MODEL = seeded(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
@@ -88,7 +88,7 @@ def test_objects_are_not_asked():
     assert dl.compile(fn, backend=Recorder())(Asked()) == fn(Asked()) == 1
 
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 WEIGHTS = {"first": 2.0}
 
 

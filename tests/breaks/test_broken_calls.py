@@ -8,10 +8,10 @@ import queue
 
 import torch
 
-from cuts import Places
+from collector import Programs
 from programs import check, tensor
 
-place = Places()
+program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
 
 
@@ -24,7 +24,7 @@ def number(value):
     return len(str(value))
 
 
-@place(graphs=(1, 3), breaks=(1, 3), operators=(2, 3))
+@program(graphs=(1, 3), breaks=(1, 3), operators=(2, 3))
 def in_a_callee_whose_exception_leaves(x, s):
     def callee(v):
         w = v * 2
@@ -35,7 +35,7 @@ def in_a_callee_whose_exception_leaves(x, s):
     return callee(y)
 
 
-@place(graphs=(3, 4), breaks=2, operators=4, build=True)
+@program(graphs=(3, 4), breaks=2, operators=4, build=True)
 def in_a_property():
     class Thing:
         def __init__(self, v):
@@ -54,7 +54,7 @@ def in_a_property():
     return program
 
 
-@place(graphs=(2, 4), breaks=(1, 2), operators=(2, 4), build=True)
+@program(graphs=(2, 4), breaks=(1, 2), operators=(2, 4), build=True)
 def in_getattr_of_a_class():
     class Thing:
         def __getattr__(self, name):
@@ -68,7 +68,7 @@ def in_getattr_of_a_class():
     return program
 
 
-@place(graphs=(3, 4), breaks=2, operators=4)
+@program(graphs=(3, 4), breaks=2, operators=4)
 def in_a_partial(x, s):
     def callee(n, v):
         w = v * n
@@ -79,7 +79,7 @@ def in_a_partial(x, s):
     return functools.partial(callee, 2)(y) - 4
 
 
-@place(graphs=(1, 4), breaks=(1, 3))
+@program(graphs=(1, 4), breaks=(1, 3))
 def in_a_sort_key(x, s):
     def key(n):
         CUT
@@ -89,7 +89,7 @@ def in_a_sort_key(x, s):
     return y * sorted([3, 1, 2], key=key)[0]
 
 
-@place(graphs=(0, 8))
+@program(graphs=(0, 8), breaks=None)
 def in_a_generator_with_send_and_close(x, s):
     log = []
 
@@ -108,40 +108,40 @@ def in_a_generator_with_send_and_close(x, s):
     return first, second, log
 
 
-@place(graphs=2, operators=4)
+@program(operators=4)
 def with_a_list_and_a_dict_half_made(x, s):
     return [x + 1, {"a": x * 2, "b": CUT, "c": x - 3}, x / 4]
 
 
-@place(graphs=(2, 3), breaks=1, operators=5)
+@program(graphs=(2, 3), breaks=1, operators=5)
 def with_keyword_arguments_half_made(x, s):
     return add(x + 1, 2, CUT, x * 2, k=x - 3)
 
 
-@place(graphs=(2, 3), operators=4)
+@program(graphs=(2, 3), operators=4, breaks=None)
 def with_star_arguments_half_made(x, s):
     return add(*[x + 1, 2], CUT, **{"k": x * 2})
 
 
-@place(graphs=(1, 2), breaks=(1, 2), operators=(1, 2))
+@program(graphs=(1, 2), breaks=(1, 2), operators=(1, 2))
 def with_a_bound_method_on_the_stack(x, s):
     y = x + 1
     return y.mul(number(CUT))
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def with_a_torch_function_on_the_stack(x, s):
     return torch.add(x + 1, torch.mul(x, 2), alpha=number(CUT))
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_an_inplace_operand_on_the_stack(x, s):
     y = x + 1
     y *= number(CUT)
     return y
 
 
-@place(graphs=(1, 2), breaks=2, operators=2)
+@program(graphs=(1, 2), breaks=2, operators=2)
 def with_a_subscript_store_pending(x, s):
     y = x + 1
     table = {}
@@ -151,7 +151,7 @@ def with_a_subscript_store_pending(x, s):
     return table, items
 
 
-@place(graphs=(1, 2), breaks=1, operators=2, build=True)
+@program(graphs=(1, 2), breaks=1, operators=2, build=True)
 def with_an_attribute_store_pending():
     class Thing:
         pass
@@ -165,47 +165,47 @@ def with_an_attribute_store_pending():
     return program
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_a_format_string_half_made(x, s):
     y = x + 1
     text = f"a {y.shape[0]:>4} {number(CUT)!r} {y.dim()}"
     return y * len(text), text
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_a_comparison_chain_half_made(x, s):
     y = x + 1
     ok = 0 < number(CUT) < 100
     return y * ok
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_a_boolean_expression_half_made(x, s):
     y = x + 1
     value = [] or (CUT, 0)[1] or "last"
     return y * 2, value
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_unpacking_pending(x, s):
     y = x + 1
     a, (b, *c) = 1, (CUT, 3, 4)
     return y * a, c
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_null_and_callable_on_the_stack(x, s):
     y = x + 1
     return max((y.dim(), CUT)[0], 0, *(1, 2)) + y
 
 
-@place(graphs=1, breaks=2, operators=2)
+@program(graphs=1, breaks=2, operators=2)
 def with_a_type_and_a_module_on_the_stack(x, s):
     y = x + 1
     return dict(a=y * 2, b=CUT, **dict(c=torch.float32)), isinstance(y, (torch.Tensor, type(CUT)))
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_a_cell_changed_after(x, s):
     n = 2
 
@@ -218,7 +218,7 @@ def with_a_cell_changed_after(x, s):
     return later(y), n
 
 
-@place(graphs=(2, 4), operators=2)
+@program(graphs=(2, 4), operators=2, breaks=None)
 def with_a_cell_that_a_callee_changes_around_it(x, s):
     count = 0
 
@@ -234,7 +234,7 @@ def with_a_cell_that_a_callee_changes_around_it(x, s):
     return y * count
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_a_cell_still_empty(x, s):
     def later():
         return value
@@ -245,7 +245,7 @@ def with_a_cell_still_empty(x, s):
     return later()
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_a_cell_emptied(x, s):
     value = x + 1
 
@@ -261,7 +261,7 @@ def with_a_cell_emptied(x, s):
         return y * 2, str(error)
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_an_argument_in_a_cell(x, s):
     def reads():
         return x
@@ -272,7 +272,7 @@ def with_an_argument_in_a_cell(x, s):
     return reads(), x is reads()
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def with_closures_sharing_a_cell(x, s):
     value = x + 1
 
@@ -289,7 +289,7 @@ def with_closures_sharing_a_cell(x, s):
     return get(), get, put
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def with_a_mutated_argument(x, s):
     x += 1
     view = x[1:]
@@ -298,7 +298,7 @@ def with_a_mutated_argument(x, s):
     return x, view
 
 
-@place(graphs=2, operators=2)
+@program(operators=2)
 def with_varied_constants_alive(x, s):
     big, small, text, none, nan = 10**30, -0.0, "text", None, float("nan")
     things = (slice(1, None), ..., range(3), frozenset({1}), b"b", 1j, int, torch.float64, torch.Size([1, 2]))
@@ -307,7 +307,7 @@ def with_varied_constants_alive(x, s):
     return y * 2, big, small, text, none, nan, things
 
 
-@place(graphs=(1, 2), operators=2)
+@program(graphs=(1, 2), operators=2, breaks=None)
 def in_default_and_decorator_expressions(x, s):
     y = x + 1
 
@@ -317,7 +317,7 @@ def in_default_and_decorator_expressions(x, s):
     return inner(y)
 
 
-test_place = place.test()
+test_program = program.test()
 
 
 def test_a_method_of_an_object_in_c():

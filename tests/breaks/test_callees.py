@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from cuts import Places
+from collector import Programs
 from programs import check, checked, tensor
 
-place = Places()
+program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
 
 
-@place(graphs=2, operators=5)
+@program(operators=5)
 def at_depth(x, s):
     def level3(v):
         w = v * 2
@@ -34,7 +34,7 @@ def at_depth(x, s):
     return level1(y) * 5
 
 
-@place(graphs=3, breaks=2, operators=5)
+@program(graphs=3, breaks=2, operators=5)
 def in_two_calls(x, s):
     def callee(v, n):
         w = v * n
@@ -46,7 +46,7 @@ def in_two_calls(x, s):
     return a, b, a - b, a
 
 
-@place(graphs=3, breaks=2, operators=5)
+@program(graphs=3, breaks=2, operators=5)
 def twice_in_a_callee(x, s):
     def callee(v):
         w = v * 2
@@ -58,7 +58,7 @@ def twice_in_a_callee(x, s):
     return callee(x + 1) * 3
 
 
-@place(graphs=(3, 5), breaks=(2, 5), operators=(5, 9))
+@program(graphs=(3, 5), breaks=(2, 5), operators=(5, 9))
 def in_a_loop_of_a_callee(x, s):
     def callee(v):
         for k in range(3):
@@ -70,7 +70,7 @@ def in_a_loop_of_a_callee(x, s):
     return callee(x) - 1
 
 
-@place(graphs=3, breaks=2, operators=(5, 7))
+@program(graphs=3, breaks=2, operators=(5, 7))
 def in_a_recursion(x, s):
     def callee(v, n):
         w = v * 2
@@ -83,7 +83,7 @@ def in_a_recursion(x, s):
     return callee(a, 0) + 1
 
 
-@place(graphs=2, operators=4)
+@program(operators=4)
 def with_values_on_both_stacks(x, s):
     def callee(v):
         w = v * 2
@@ -93,7 +93,7 @@ def with_values_on_both_stacks(x, s):
     return (y, "a", callee(y), y * 3)
 
 
-@place(graphs=2, operators=4)
+@program(operators=4)
 def with_keywords_and_stars(x, s):
     def callee(a, /, *rest, k, **more):
         w = a * k
@@ -104,7 +104,7 @@ def with_keywords_and_stars(x, s):
     return callee(x + 1, *rest, k=3, **{"z": 4})
 
 
-@place(graphs=2, operators=5)
+@program(operators=5)
 def with_cells_of_both(x, s):
     total = x * 2
     count = 0
@@ -127,7 +127,7 @@ def with_cells_of_both(x, s):
     return total, count, later() - 1
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def with_a_list_of_both(x, s):
     def callee(items, v):
         items.append(v * 2)
@@ -141,7 +141,7 @@ def with_a_list_of_both(x, s):
     return items is other, items[1] + items[2], other
 
 
-@place(graphs=2, operators=3)
+@program(operators=3)
 def writing_to_an_argument(x, s):
     def callee(v):
         v.add_(1)
@@ -153,7 +153,7 @@ def writing_to_an_argument(x, s):
     return y is x, y + x
 
 
-@place(graphs=2, operators=4)
+@program(operators=4)
 def under_a_handler_of_the_caller(x, s):
     def callee(v):
         w = v * 2
@@ -172,7 +172,7 @@ def under_a_handler_of_the_caller(x, s):
     return y
 
 
-@place(graphs=(2, 4), breaks=(1, 3), operators=4)
+@program(graphs=(2, 4), breaks=(1, 3), operators=4)
 def under_a_handler_of_the_callee(x, s):
     def callee(v):
         w = v * 2
@@ -185,7 +185,7 @@ def under_a_handler_of_the_callee(x, s):
     return callee(x) - 1 + x
 
 
-@place(graphs=2, operators=4)
+@program(operators=4)
 def in_a_with_of_the_caller(x, s):
     def callee(v):
         w = v * 2
@@ -198,7 +198,7 @@ def in_a_with_of_the_caller(x, s):
     return z * 3, enabled, torch.is_grad_enabled()
 
 
-@place(graphs=(3, 4), breaks=(2, 3), operators=4, build=True)
+@program(graphs=(3, 4), breaks=(2, 3), operators=4, build=True)
 def where_the_result_is_not_the_callees():
     class Thing:
         def __init__(self, v):
@@ -218,7 +218,7 @@ def where_the_result_is_not_the_callees():
     return program
 
 
-@place(graphs=2, operators=4, build=True)
+@program(operators=4, build=True)
 def in_a_method_with_super():
     class Base:
         def run(self, v):
@@ -240,7 +240,7 @@ def in_a_method_with_super():
     return program
 
 
-@place(graphs=(2, 3), breaks=(1, 2), operators=(2, 4))
+@program(graphs=(2, 3), breaks=(1, 2), operators=(2, 4))
 def called_by_something_that_maps(x, s):
     def callee(v):
         w = v * 2
@@ -250,7 +250,7 @@ def called_by_something_that_maps(x, s):
     return sum(map(callee, [x, x + 1]))
 
 
-test_place = place.test()
+test_program = program.test()
 
 
 def branches(v):

@@ -11,10 +11,10 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import dynamo_lite as dl
+from collector import Programs
 from programs import check, tensor
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 
 def halves(x, n):

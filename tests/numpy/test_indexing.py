@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from arrays import counted
+from collector import Programs
 from programs import check, checked
-from table import Table
 
 np = pytest.importorskip("numpy")
-programs = Table()
+programs = Programs()
 
 
 ALL = [np.array(each) for each in ([0, 2, 1], [-1, 0, 1], [1, 1, 1], [0, 2, 0], [2, 0, -3], [0, 3, 1], [-4, 0, 1])]

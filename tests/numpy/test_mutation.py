@@ -7,11 +7,11 @@ import torch
 
 import dynamo_lite as dl
 from arrays import counted
+from collector import Programs
 from programs import checked, tensor
-from table import Table
 
 np = pytest.importorskip("numpy")
-programs = Table()
+programs = Programs()
 
 KEPT = np.arange(4.0)
 

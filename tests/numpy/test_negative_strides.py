@@ -7,11 +7,11 @@ import torch
 
 import dynamo_lite as dl
 from arrays import counted
+from collector import Programs
 from programs import check, compare, observe, tensor
-from table import Table
 
 np = pytest.importorskip("numpy")
-programs = Table()
+programs = Programs()
 
 
 @programs(counted(3, 4), graphs=None, recompiles=True)

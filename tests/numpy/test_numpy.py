@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
+from collector import Programs
 from programs import check, checked, ints, tensor
-from table import Table
 
 np = pytest.importorskip("numpy")
-programs = Table()
+programs = Programs()
 COUNT = np.int64(3)
 
 

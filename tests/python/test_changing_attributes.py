@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from collector import Programs
 from programs import check, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 class Fields:

@@ -8,10 +8,10 @@ import math
 import pytest
 import torch
 
+from collector import Programs
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 
 @checked(tensor(3), divmod, 2, graphs=None)

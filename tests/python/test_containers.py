@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from cuts import Programs
+from collector import Programs
 from outcomes import outcomes
 from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -36,7 +36,7 @@ def list_methods_on_an_alias(x, n):
     return x + 1, a, b is a, a.count("in"), a.pop(0), len(a.copy()) == len(b)
 
 
-@program(inputs=([3, 1, 2], tensor(3)), others=[([5, 4, 4, 1], tensor(5, seed=1))])
+@program([3, 1, 2], tensor(3), others=[([5, 4, 4, 1], tensor(5, seed=1))])
 def list_argument_sorted_and_cleared_for_the_caller(items, x):
     alias = items
     items.sort(key=lambda i: -i)
@@ -202,7 +202,7 @@ def deque_inserts_and_rotates(x, n):
     return x + 1, d, d.index(3), d.index(2, 1), joined, joined.maxlen, twice, 2 * full, full, wrong
 
 
-@program(inputs=(deque([1, 2], maxlen=3), tensor(3)), others=[(deque([5]), tensor(5, seed=1))])
+@program(deque([1, 2], maxlen=3), tensor(3), others=[(deque([5]), tensor(5, seed=1))])
 def deque_argument_is_changed(d, x):
     d.append(x)
     CUT
@@ -230,7 +230,7 @@ def shared_parts_stay_shared(x, n):
     return (x + 1, a, b, part, a["p"] is b[0])
 
 
-@program(inputs=([1], tensor(3)), others=[([2, 3], tensor(5, seed=1))])
+@program([1], tensor(3), others=[([2, 3], tensor(5, seed=1))])
 def same_list_under_two_names(a, x):
     holder = {"a": a, "b": a}
     holder["a"].append(5)
@@ -256,7 +256,7 @@ def tensors_in_containers_compare_by_identity_first(x, n):
     return [x, y].index(x), x in [x], [x] == [x], (y,) == (y,), {"a": x} == {"a": x}, [y].count(y)
 
 
-@program(graphs=(0, 2), breaks=(0, 20), recompiles=True, cut_recompiles=True)
+@program(graphs=(0, 2), breaks=(0, 20), recompiles=True)
 def deque_changed_while_it_is_iterated(x, n):
     d, seen = deque([1, 2, 3]), []
     try:
@@ -270,7 +270,7 @@ def deque_changed_while_it_is_iterated(x, n):
         return x + len(seen), seen, str(error), d
 
 
-@program(graphs=(1, 2), breaks=(0, 20), recompiles=True, cut_recompiles=True)
+@program(graphs=(1, 2), breaks=(0, 20), recompiles=True)
 def iterators_in_text_are_not_used_up(x, n):
     a, b, c = iter([1, 2]), zip("ab", [1, 2]), {"k": 1}.keys()
     texts = [f"{a}"[:18], "%s" % (b,), f"{c}", f"{ {'k': 1}.items()!r}"]

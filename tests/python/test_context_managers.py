@@ -8,12 +8,12 @@ import contextlib
 import pytest
 import torch
 
-from cuts import Programs
+from collector import Programs
 from managers import Manager, told
 from programs import check, checked, tensor
 from shared_programs import Problem
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -293,7 +293,7 @@ def generator_manager_that_changes_the_error(x, n):
         return x + 1, str(error), repr(error.__cause__)
 
 
-@program(inputs=(tensor(3, grad=True), 3), others=[(tensor(5, seed=1, grad=True), 4)])
+@program(tensor(3, grad=True), 3, others=[(tensor(5, seed=1, grad=True), 4)])
 def grad_mode_is_put_back_by_an_error(x, n):
     try:
         with torch.no_grad():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from cuts import Programs
+from collector import Programs
+from programs import tensor
 from shared_programs import logged, numbers
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -159,7 +160,7 @@ def yield_from_passes_everything(x, n):
     return a, b, next(items)
 
 
-@program(graphs=(0, 1), breaks=None, cut=None)
+@program(graphs=(0, 1), breaks=None)
 def yield_from_throws_into_the_inner_one(x, n):
     log = []
 
@@ -184,7 +185,7 @@ def yield_from_throws_into_the_inner_one(x, n):
     return a, b, log
 
 
-@program(graphs=(0, 1), breaks=None, cut=None)
+@program(graphs=(0, 1), breaks=None)
 def yield_from_closes_the_inner_one(x, n):
     log = []
 

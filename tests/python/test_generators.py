@@ -6,10 +6,11 @@ import contextlib
 
 import torch
 
-from cuts import Programs
+from collector import Programs
+from programs import tensor
 from shared_programs import logged, numbers, scaled
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 

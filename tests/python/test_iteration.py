@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collector import Programs
 from outcomes import outcome
 from programs import checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 class CountDown:

@@ -11,11 +11,11 @@ import torch
 from torch.utils._ordered_set import OrderedSet
 
 import dynamo_lite as dl
-from cuts import Programs
+from collector import Programs
 from outcomes import outcomes
 from programs import check, checked, tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -32,7 +32,7 @@ def dict_methods_on_an_alias(x, n):
     return (x + 1, d, e is d, last, list(e), d.get("none", 7), len(d), "c" in e, d | {"q": 1})
 
 
-@program(inputs=({"b": 1, "a": 2}, tensor(3)), others=[({"z": 1}, tensor(5, seed=1))])
+@program({"b": 1, "a": 2}, tensor(3), others=[({"z": 1}, tensor(5, seed=1))])
 def dict_argument_changed_for_the_caller(d, x):
     for key in list(d):
         d[key + key] = x * d.pop(key)
@@ -177,7 +177,7 @@ class Bag:
         self.__dict__.update(fields)
 
 
-@program(inputs=(Bag(a=1, b=[2]), tensor(3)), others=[(Bag(), tensor(3, seed=1))])
+@program(Bag(a=1, b=[2]), tensor(3), others=[(Bag(), tensor(3, seed=1))])
 def attributes_as_a_dict(bag, x):
     bag.__dict__["log"] = [x + 1]
     made = Bag(a=1)
@@ -192,7 +192,7 @@ def noted():
     return made
 
 
-@program(inputs=(noted(), tensor(3)), others=[(OrderedDict(a=1, b=2), tensor(3, seed=1))])
+@program(noted(), tensor(3), others=[(OrderedDict(a=1, b=2), tensor(3, seed=1))])
 def attributes_of_an_ordered_dict(d, x):
     before = getattr(d, "note", None), dict(vars(d))
     d.note = x + 1
@@ -205,7 +205,7 @@ def attributes_of_an_ordered_dict(d, x):
     return x * 2, before, vars(d), made, vars(made), vars(d.copy()), made == OrderedDict(c=x), hasattr(made, "absent")
 
 
-@program(inputs=(noted(), tensor(3)))
+@program(noted(), tensor(3))
 def copies_of_an_ordered_dict_with_attributes(d, x):
     d.list = [1]
     shallow, deep = copy.copy(d), copy.deepcopy(d)
@@ -320,7 +320,7 @@ def frozensets(x, n):
     return x + len(g), f & {1}, {f: 1}[frozenset({2, 1})], f == {1, 2}, kinds, hash(f) == hash(frozenset([2, 1]))
 
 
-@program(inputs=({"b", "a", "c"}, tensor(3)), others=[({"q"}, tensor(5, seed=1))])
+@program({"b", "a", "c"}, tensor(3), others=[({"q"}, tensor(5, seed=1))])
 def set_argument_is_iterated(names, x):
     out = []
     for name in names:
@@ -329,7 +329,7 @@ def set_argument_is_iterated(names, x):
     return out, sorted(names), len(names)
 
 
-@program(graphs=(1, 2), breaks=(0, 2), inputs=({3, 1, 2}, tensor(3)), others=[({5}, tensor(5, seed=1))])
+@program({3, 1, 2}, tensor(3), graphs=(1, 2), breaks=(0, 2), others=[({5}, tensor(5, seed=1))])
 def set_argument_is_changed(numbers, x):
     numbers.add(10)
     numbers.discard(1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from collector import Programs
 from outcomes import outcome
 from programs import check, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 ASKED: list[str] = []
 
 

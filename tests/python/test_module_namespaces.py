@@ -9,10 +9,10 @@ import torch
 
 import dynamo_lite as dl
 import settings_module
+from collector import Programs
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 
 @programs(tensor(3), fullgraph=True)

@@ -10,16 +10,16 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from collector import Programs
 from outcomes import outcome, outcomes
 from programs import check, tensor
-from table import Table
 
 if sys.version_info < (3, 14):
     pytest.skip("of CPython 3.14", allow_module_level=True)
 
 import annotationlib
 
-programs = Table()
+programs = Programs()
 Placeholder = functools.Placeholder
 
 

@@ -10,10 +10,10 @@ import torch
 
 import dynamo_lite as dl
 import elsewhere
+from collector import Programs
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 COUNTER = 0
 TENSOR = torch.zeros(2)

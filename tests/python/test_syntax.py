@@ -6,10 +6,11 @@ import functools
 
 import torch
 
-from cuts import Programs
+from collector import Programs
 from outcomes import outcomes
+from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 

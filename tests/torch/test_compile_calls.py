@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from collector import Programs
 from programs import check, tensor
-from table import Table
 
-table = Table()
+table = Programs()
 
 
 def shifted(x, by=1):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from collector import Programs
 from programs import check, tensor
-from table import Table
 
 einops = pytest.importorskip("einops")
 from einops import pack, parse_shape, rearrange, reduce, repeat, unpack  # noqa: E402
 from einops.layers.torch import EinMix, Rearrange, Reduce  # noqa: E402
 
-programs = Table()
+programs = Programs()
 images = tensor(2, 3, 4, 6)
 
 

@@ -6,9 +6,10 @@ import copy
 import types
 from collections import OrderedDict
 
-from cuts import Programs
+from collector import Programs
+from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 READ: list[str] = []
 
 
@@ -86,3 +87,6 @@ def getstate_is_the_dict_of_the_object(x, n):
     made = WithState()
     copied = copy.copy(made)
     return x + 1, vars(made), vars(copied)
+
+
+test_program = program.test()

@@ -16,11 +16,11 @@ import torch
 import dynamo_lite as dl
 from builtin_classes import FAMILIES
 from class_programs import Family, difference, programs_of
+from collector import Programs
 from neighbouring_classes import NEIGHBOURS
 from programs import check, tensor
-from table import Table
 
-cases = Table()
+cases = Programs()
 
 
 class Vector(NamedTuple):

@@ -7,10 +7,10 @@ import enum
 from collections import Counter, OrderedDict, defaultdict, deque
 from types import MappingProxyType
 
+from collector import Programs
 from programs import check, tensor
-from table import Table
 
-cases = Table()
+cases = Programs()
 
 
 class Items(dict):

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from cuts import Programs
+from collector import Programs
 from programs import check, tensor
 
-program = Programs(recompiles=True)  # after the break a class is guarded by identity, and each call creates another
+# After a break a class is guarded by identity, and each call creates another.
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)], recompiles=True)
 CUT = None
 
 

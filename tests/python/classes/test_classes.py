@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from cuts import Programs
+from collector import Programs
 from outcomes import outcome, outcomes
 from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -251,7 +251,7 @@ def wrong_arguments_of_a_constructor(x, n):
     return x + 1, wrong
 
 
-@program(inputs=(Methods(tensor(3)), 2), others=[(MoreMethods(tensor(4)), 2)])
+@program(Methods(tensor(3)), 2, others=[(MoreMethods(tensor(4)), 2)])
 def dynamic_attribute_names(m, n):
     for i in range(n):
         setattr(m, f"field{i}", m.x * i)

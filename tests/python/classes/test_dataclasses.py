@@ -9,11 +9,11 @@ import typing
 import torch
 
 import dynamo_lite as dl
-from cuts import Programs
+from collector import Programs
 from outcomes import outcomes
 from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -62,7 +62,7 @@ def dataclass_with_factories_and_post_init(x, n):
     return x * one.total, one.names, two.names, one == two, one.scale
 
 
-@program(graphs=None, breaks=None)
+@program(graphs=None, breaks=None, cut=False)  # after a break the fields are guarded by identity
 def dataclass_text_and_fields(x, n):
     config = Config(n, ["a"])
     return x + 1, repr(config), [field.name for field in dataclasses.fields(config)], dataclasses.asdict(config)
@@ -121,7 +121,7 @@ def dataclass_holding_tensors_is_changed(x, n):
     return config
 
 
-@program(inputs=(Config(3, ["a"]), tensor(3)), others=[(Config(4), tensor(5, seed=1))])
+@program(Config(3, ["a"]), tensor(3), others=[(Config(4), tensor(5, seed=1))])
 def dataclass_argument_is_changed_for_the_caller(config, x):
     config.names.append(x + config.total)
     CUT
@@ -237,7 +237,7 @@ class Access(enum.IntFlag):
     WRITE = 2
 
 
-@program(inputs=(tensor(3), Access.READ), others=[(tensor(3), Access.READ | Access.WRITE)])
+@program(tensor(3), Access.READ, others=[(tensor(3), Access.READ | Access.WRITE)])
 def flags_that_are_integers_decide(x, access):
     if access & Access.WRITE:
         x = x * 2
@@ -249,7 +249,7 @@ def wrong_enum_values_raise(x, n):
     return x + 1, outcomes(lambda: Colour(9), lambda: Colour["NONE"], lambda: Colour.NONE)
 
 
-@program(inputs=(tensor(3), Mode.TRAIN), others=[(tensor(3), Mode.EVAL), (tensor(3), Mode.TRAIN)])
+@program(tensor(3), Mode.TRAIN, others=[(tensor(3), Mode.EVAL), (tensor(3), Mode.TRAIN)])
 def enum_argument_chooses(x, mode):
     if mode is Mode.TRAIN:
         return x + 1

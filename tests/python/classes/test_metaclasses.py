@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from cuts import Programs
+from collector import Programs
 from programs import check, tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 

@@ -7,10 +7,10 @@ import types
 
 import torch
 
+from collector import Programs
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 found_order = collections.OrderedDict(a=1, b=2)
 

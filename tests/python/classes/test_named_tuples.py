@@ -9,10 +9,10 @@ import copy
 import pytest
 import torch
 
-from cuts import Programs
+from collector import Programs
 from programs import check, checked, tensor
 
-program = Programs(cut_recompiles=True)
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 LOG: list[int] = []
 Pair = collections.namedtuple("Pair", "a b")

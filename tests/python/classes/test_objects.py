@@ -6,11 +6,11 @@ import functools
 import operator
 import typing
 
-from cuts import Programs
+from collector import Programs
 from outcomes import outcome, outcomes
 from programs import checked, tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -131,14 +131,14 @@ def str_subclass(x, n):
     return x + len(t), t.shout(), t + "c", t == "ab", {t: 1}["ab"], f"{t}", t[0], list(t), "a" in t, t.join(["x", "y"])
 
 
-@program(inputs=(tensor(3), Money(3)), others=[(tensor(3), Money(4)), (tensor(3), Money(3, "dollar"))])
+@program(tensor(3), Money(3), others=[(tensor(3), Money(4)), (tensor(3), Money(3, "dollar"))])
 def int_subclass_argument(x, m):
     if m.unit == "euro":
         return x + int(m), m.doubled()
     return x - int(m), m + 1
 
 
-@program(inputs=(tensor(3), Text("a")), others=[(tensor(3), Text("bb"))])
+@program(tensor(3), Text("a"), others=[(tensor(3), Text("bb"))])
 def str_subclass_argument(x, t):
     return x * len(t), t.shout(), t
 

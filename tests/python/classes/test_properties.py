@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from collector import Programs
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 class Tagged(property):

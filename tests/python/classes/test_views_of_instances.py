@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from cuts import Programs
+from collector import Programs
+from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -34,7 +35,7 @@ class Bag(set):
     pass
 
 
-@program()
+@program(graphs=0)
 def views_follow_their_instance(x, n):
     made, ordered = Mapping(a=1), Ordered(a=1)
     views = made.keys(), made.values(), made.items(), ordered.keys(), ordered.items()
@@ -43,7 +44,7 @@ def views_follow_their_instance(x, n):
     return [[*each] for each in views]
 
 
-@program()
+@program(graphs=0)
 def iterators_follow_their_instance(x, n):
     row = Row([1, 2])
     iterator = iter(row)
@@ -93,3 +94,6 @@ def test_a_view_keeps_the_attributes_of_its_instance():
 
     found = dl.compile(fn, backend="eager")(torch.ones(1))
     assert [*found] == ["a"]
+
+
+test_program = program.test()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from cuts import Programs
+from collector import Programs
+from programs import tensor
 
-program = Programs()
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 

@@ -5,11 +5,11 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 
 from __future__ import annotations
 
+from collector import Programs
 from programs import check, tensor
 from shared_programs import Problem
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 
 @programs(tensor(2), graphs=None)

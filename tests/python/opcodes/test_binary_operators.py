@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from collector import Programs
 from programs import check, ints, tensor
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 
 def functions(operators):

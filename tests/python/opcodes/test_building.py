@@ -6,10 +6,10 @@ import collections
 
 import torch
 
+from collector import Programs
 from programs import ints, tensor
-from table import Table
 
-programs = Table(cut=False)
+programs = Programs(cut=False)
 
 Point = collections.namedtuple("Point", ["x", "y"])
 

@@ -7,12 +7,12 @@ import sys
 
 import torch
 
+from collector import Programs
 from dynamo_lite.variables.core.registry import find_model
 from outcomes import outcome
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 class Number:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 import dynamo_lite as dl
+from collector import Programs
 from programs import checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 @programs(tensor(2), [3, -1, 2], others=[(tensor(2), [5])])

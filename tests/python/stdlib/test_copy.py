@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from collector import Programs
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 @programs(tensor(2), [1, [2, 3], {"a": 4}])

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from collector import Programs
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 def scale(x, n=2, *, plus=0):

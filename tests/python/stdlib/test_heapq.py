@@ -5,11 +5,11 @@ from __future__ import annotations
 import bisect
 import heapq
 
+from collector import Programs
 from outcomes import outcome, outcomes
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 @programs(tensor(3))

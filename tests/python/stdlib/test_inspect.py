@@ -12,11 +12,11 @@ from typing import Optional, Protocol, Union
 
 import torch
 
+from collector import Programs
 from outcomes import outcomes
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 def sample(a, b: int = 2, *args, c: str = "c", **named) -> int:

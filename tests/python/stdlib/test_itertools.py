@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import operator
 
+from collector import Programs
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 class Log:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 
+from collector import Programs
 from outcomes import outcomes
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 def functions(module, names):

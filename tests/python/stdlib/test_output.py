@@ -8,10 +8,10 @@ import logging
 import sys
 import warnings
 
+from collector import Programs
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 silent = logging.getLogger("tests.silent")
 silent.setLevel(logging.ERROR)
 silent.propagate = False

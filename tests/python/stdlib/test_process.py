@@ -13,11 +13,11 @@ import uuid
 
 import numpy
 
+from collector import Programs
 from processes import run_program
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 @programs(tensor(2), graphs=None, recompiles=True)

@@ -9,11 +9,11 @@ import pathlib
 import struct
 import sys
 
+from collector import Programs
 from outcomes import outcomes
 from programs import check, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 ROOT = pathlib.Path("/data/run")
 
 

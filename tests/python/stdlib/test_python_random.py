@@ -11,12 +11,12 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
+from collector import Programs
 from equality import Pairing
 from outcomes import outcome
 from programs import checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 FOUND = random.Random(7)
 
 

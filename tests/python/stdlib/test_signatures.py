@@ -8,11 +8,11 @@ import inspect
 import torch
 
 import dynamo_lite as dl
+from collector import Programs
 from outcomes import outcomes
 from programs import check, checked, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 NUMBER = 5
 
 

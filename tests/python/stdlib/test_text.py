@@ -13,11 +13,11 @@ from typing import NamedTuple
 import torch
 from torch.torch_version import TorchVersion
 
+from collector import Programs
 from outcomes import outcome
 from programs import tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 WORD = re.compile(r"(?P<head>[a-z]+)(\d*)")
 SPLIT = re.compile(r"[,;]\s*")

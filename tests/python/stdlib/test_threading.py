@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from collector import Programs
 from equality import Pairing
 from outcomes import outcomes
 from programs import Recorder, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 STATE = threading.local()
 STATE.scale = 2
 UNTOUCHED = threading.local()

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
+from collector import Programs
 from programs import check, tensor
-from table import Table
 
-programs = Table()
+programs = Programs()
 
 
 class Scale:

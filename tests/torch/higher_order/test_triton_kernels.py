@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import dynamo_lite as dl
+from collector import WHOLE, Programs
 from processes import run_program
-from table import Table
 
 triton = pytest.importorskip("triton", reason="Triton isn't installed")
 kernels = pytest.importorskip("users_kernels", exc_type=ImportError)
 on_device = kernels.on_device
 
-programs = Table()
+programs = Programs()
 X, Y = on_device(40), on_device(40, seed=1)
 KERNELS = {"add": kernels.add, "scale": kernels.scale_}
 blocks = kernels.blocks
@@ -252,10 +252,10 @@ def test_programs(case):
     case.run()
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.fn.__name__) for case in programs if not case.cut])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.fn.__name__) for case in programs if case.kind == WHOLE])
 def test_programs_through_aot(case):
     """AOTAutograd replaces the kernels by functional ones."""
-    for args in (case.args, *case.settings.get("others", ())):
+    for args in (case.inputs, *case.options.get("others", ())):
         given, same = ([each.clone() if isinstance(each, torch.Tensor) else each for each in args] for _ in range(2))
         wanted, found = case.fn(*given), dl.compile(case.fn, backend="aot_eager")(*same)
         torch.testing.assert_close((found, same), (wanted, given), rtol=0, atol=0)
