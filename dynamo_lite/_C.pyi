@@ -254,8 +254,8 @@ class GlobalState:
     functorch's depth, torch function enabled."""
 
     def __init__(self) -> None: ...
-    def difference(self, other: GlobalState) -> str:
-        """What differs, in words; '' if nothing."""
+    def differences(self, other: GlobalState) -> tuple[Difference, ...]:
+        """In what ``other`` differs from this; what it was is what this has."""
 
 class InferenceBlock:
     """A block of ``torch.inference_mode``. Creating the object enters it; deallocating the object doesn't exit it."""
@@ -264,23 +264,52 @@ class InferenceBlock:
     def exit(self) -> None:
         """Restore the modes from before the block."""
 
+Difference = tuple[str, Any, Any]
+"""What differs, what it is now, and what it was when the guard was made. Sizes that may be any are None."""
+
 class Failure:
     """The first check of a tree that did not hold."""
 
     reason: Any
-    """The object that was passed to check()."""
+    """The object that was passed to check(). None if nothing was checked."""
     kind: str
     expected: Any
     """The object which `GuardTree.checks` has; of kind ``present`` the kind of accessor."""
-    found: str
-    """What is there instead, in words."""
+    value: Any
+    """What the check was made of; of kind ``symbolic`` the numbers that it read, of ``distinct`` the object that is in
+    two places. None where that isn't one value, or couldn't be read."""
+    differences: tuple[Difference, ...]
+    """In what it differs, for kinds that compare several facts."""
+    words: str
+    """Why the check failed, where neither of these tells; else empty."""
+
+class CheckKind:
+    """What a user is told of a kind of check: format strings, whose fields are those in ``records/guards.py`` and, if
+    the check has failed, in ``insight/changes.py``."""
+
+    text: str
+    """The check, as a sentence without its subject."""
+    change: str
+    """What changed, for a failure with a value or differences."""
+    remark: str
+    """What changed, for a failure with words."""
+    difference: str
+    """One of several differences."""
+    about: str
+    """What changed, whatever it is now."""
+    hint: str | None
+    """What to do. None: it depends on the values."""
+    wanted: str | None
+    """What an exported program says it wanted; None if such a program doesn't check the kind."""
+    given: str | None
+    """What it says it was given. The field ``arg`` is the value."""
 
 ACCESSOR_KINDS: Final[dict[str, str]]
 """Every kind of accessor, with the text of the place it leads to."""
-CHECK_KINDS: Final[dict[str, str]]
-"""Every kind of check, with its text as a sentence without its subject."""
-EXPORTED_CHECKS: Final[dict[str, tuple[str, str]]]
-"""The kinds that exported programs check, with the texts of what is wanted and of what is given instead."""
+CHECK_KINDS: Final[dict[str, CheckKind]]
+"""Every kind of check."""
+TENSOR_FACTS: Final[dict[str, str]]
+"""The facts of a tensor that a `Difference` may name, each with a hint."""
 
 class GuardTree:
     """Assumptions about a frame that has not begun, as a tree: accessors reach a value, checks are made of it.
@@ -314,7 +343,8 @@ class GuardTree:
         variable CAPTURED_NAME; returns its index. The same node gives the same index."""
     def checks(self) -> list[tuple[Any, str, Any]]:
         """(reason, kind, object) of each: checks of a node in the order in which nodes were added, then those of
-        several. The object is that which the check is made with; None where the tree keeps none, or not any more."""
+        several. The object is what the check is made with: an object, a key, or a tuple of keys or items; None where
+        the tree keeps none, or not any more."""
     def test(self, frame: FrameView | tuple[Any, ...]) -> Failure | None:
         """Of a tuple: of a frame that has these locals, which are all that its code has, and nothing else."""
     valid: bool

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "cpython/objects.h"
 #include "guards/constants.h"
@@ -140,12 +141,18 @@ constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_progra
 
 #define DL_CHECK(name)                                                                         \
   DL_HIT bool name([[maybe_unused]] const CheckParts& parts, [[maybe_unused]] PyObject* value, \
-                   [[maybe_unused]] std::string* found)
+                   [[maybe_unused]] Found* found)
 
-// False, with what is there instead where `found` is given.
-template <typename Words>
-bool fails(std::string* found, Words words) {
-  if (found) *found = words();
+// False, with the reason in words if `found` is given.
+bool fails(Found* found, const char* words) {
+  if (found) found->words = words;
+  return false;
+}
+
+// Whether a number is the expected one. If not, and `found` is given, both are reported.
+bool is_number(Py_ssize_t expected, Py_ssize_t number, const char* what, Found* found) {
+  if (number == expected) return true;
+  if (found) found->differences.push_back({what, int_of(number), int_of(expected)});
   return false;
 }
 
@@ -156,18 +163,14 @@ bool derives(const CheckParts& parts, PyObject* cls) noexcept {
   return PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), reinterpret_cast<PyTypeObject*>(parts.object));
 }
 
-bool presence_is(Presence wanted, DictLookup item, std::string* found) {
-  return item.presence == wanted || fails(found, [item] {
-           if (item.presence == Presence::Unclear) return "a key of the same hash whose __eq__ is not run";
-           return item.presence == Presence::There ? "the key is there" : "the key is missing";
-         });
+bool presence_is(Presence wanted, DictLookup item, Found* found) {
+  if (item.presence == wanted) return true;
+  return item.presence == Presence::Unclear && fails(found, "a key has the same hash, and its __eq__ is not run");
 }
 
 DL_CHECK(never) { return false; }
 DL_CHECK(always) { return true; }
-DL_CHECK(has_type) {  // `Check::holds` compares it
-  return fails(found, [&] { return in_words(reinterpret_cast<PyObject*>(Py_TYPE(value))); });
-}
+DL_CHECK(has_type) { return false; }  // `Check::holds` has compared it
 DL_CHECK(is_object) { return value == parts.object; }
 DL_CHECK(equals) { return same_constant(parts.object, value); }
 DL_CHECK(has_bits) { return same_memory(parts.object, value); }
@@ -178,9 +181,7 @@ DL_CHECK(type_lacks) { return PyType_Check(value) && !type_find(value, parts.det
 
 DL_CHECK(has_length) {
   const Py_ssize_t length = own_length(value);
-  if (length == parts.number) return true;
-  if (found && length >= 0) *found = "length " + std::to_string(length);
-  return false;
+  return length < 0 ? fails(found, "it has no length of its own") : is_number(parts.number, length, "length", found);
 }
 
 DL_CHECK(has_keys) {
@@ -230,11 +231,9 @@ DL_CHECK(set_lacks) {
 DL_CHECK(matches_tensor) { return parts.tensor->match(value, found); }
 DL_CHECK(begins_at) {
   const std::int64_t offset = shape_of(value).offset;
-  return offset == parts.number || fails(found, [offset] { return "storage offset " + std::to_string(offset); });
+  return offset < 0 ? fails(found, "it is not a tensor") : is_number(parts.number, offset, "storage offset", found);
 }
-DL_CHECK(can_be_written) {
-  return accepts_writes(value) || fails(found, [] { return "a leaf, or a view that autograd lets nobody mutate"; });
-}
+DL_CHECK(can_be_written) { return accepts_writes(value); }
 
 DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
 // The argument is [what abc.get_cache_token() returned, that function]. If a class was registered since and no recorded
@@ -242,14 +241,10 @@ DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
 DL_CHECK(nothing_was_registered) {
   const Ref now = Ref::steal(PyObject_CallNoArgs(PyList_GET_ITEM(parts.object, 1)));
   if (!now) PyErr_Clear();
-  return (now && same_constant(PyList_GET_ITEM(parts.object, 0), now.get())) ||
-         fails(found, [] { return "a class was registered since"; });
+  return now && same_constant(PyList_GET_ITEM(parts.object, 0), now.get());
 }
 
-DL_CHECK(nothing_is_handled) {
-  const Ref handled = Ref::steal(PyErr_GetHandledException());
-  return !handled || fails(found, [] { return "an exception is being handled"; });
-}
+DL_CHECK(nothing_is_handled) { return !Ref::steal(PyErr_GetHandledException()); }
 
 #undef DL_CHECK
 
@@ -278,77 +273,97 @@ Lasts with_length(const Parts&, PyObject* value) noexcept {
 
 // -- the table
 
+constexpr const char* kStateHint = "call it in the same modes of torch (gradients, autocast, number of threads)";
+constexpr const char* kAliasHint = "inputs that are one object or share memory are compiled separately";
+
 // clang-format off
 constexpr CheckKind kCheckKinds[] = {
     {.name = "type", .argument = &kType, .holds = has_type, .lasts = with_immutable_type, .replayed = Replayed::ByType,
-     .text = "is exactly {a_class}", .wanted = "of type {arg.__qualname__}", .given = "of type {type}"},
+     .text = "is exactly {a_class}", .change = "{place}: {a_type}, was {a_class}", .wanted = "of type {arg.__qualname__}",
+     .given = "of type {type}"},
     {.name = "id", .argument = &kObject, .holds = is_object, .lasts = forever, .replayed = Replayed::ByAddress,
-     .text = "is {identity}", .wanted = "the object {arg!r}", .given = "{arg!r}"},
+     .text = "is {identity}", .change = "{place}: {another}, was {expected}", .wanted = "the object {arg!r}",
+     .given = "{arg!r}"},
     {.name = "equals", .argument = &kConstant, .holds = equals, .lasts = forever, .replayed = Replayed::ByKeepingIt,
-     .text = "== {arg!r}", .wanted = "{arg!r}", .given = "{arg!r}"},
+     .text = "== {arg!r}", .change = "{place}: {value}, was {expected}", .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "payload", .argument = &kConstant, .holds = has_payload, .lasts = forever, .text = "has the value {arg!r}",
-     .wanted = "{arg!r}", .given = "{arg!r}"},
+     .change = "{place}: {value}, was {expected}", .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "bits", .argument = &kObject, .holds = has_bits, .lasts = forever, .text = "== {arg!r}",
-     .wanted = "{arg!r}", .given = "{arg!r}"},
+     .change = "{place}: {value}, was {expected}", .wanted = "{arg!r}", .given = "{arg!r}"},
     {.name = "length", .argument = &kNumber, .holds = has_length, .lasts = with_length, .text = "has length {arg}",
-     .wanted = "of length {arg}", .given = "of length {length}"},
+     .change = "{place}: {differences}", .difference = "{what} {now}, was {what} {was}", .wanted = "of length {arg}",
+     .given = "of length {length}"},
     {.name = "dict_keys", .argument = &kKeys, .holds = has_keys, .lasts = with_order, .text = "has {keys}",
-     .wanted = "a dict with the keys {list}", .given = "one with the keys {list}"},
+     .change = "{place}: {keys_now}, was {keys}", .wanted = "a dict with the keys {list}",
+     .given = "one with the keys {list}"},
     {.name = "dict_has", .argument = &kKey, .holds = dict_has, .lasts = with_dict, .text = "has the key {arg!r}",
-     .wanted = "a dict with the key {arg!r}", .given = "one with the keys {list}"},
+     .change = "{place}: the key {expected} is missing, was there", .wanted = "a dict with the key {arg!r}",
+     .given = "one with the keys {list}"},
     {.name = "dict_lacks", .argument = &kKey, .holds = dict_lacks, .lasts = with_dict, .text = "lacks the key {arg!r}",
-     .wanted = "a dict without the key {arg!r}", .given = "one with the keys {list}"},
+     .change = "{place}: the key {expected} is there, was missing", .wanted = "a dict without the key {arg!r}",
+     .given = "one with the keys {list}"},
     {.name = "type_lacks", .argument = &kName, .holds = type_lacks, .lasts = with_class,
-     .text = "has no attribute {arg!r}"},
+     .text = "has no attribute {arg!r}", .change = "{place}: {value} with an attribute {expected}, had none"},
     {.name = "derives", .argument = &kType, .holds = class_derives, .lasts = with_class, .text = "derives from {class}"},
     {.name = "derives_not", .argument = &kType, .holds = class_derives_not, .lasts = with_class,
      .text = "does not derive from {class}"},
     {.name = "lacks_instance_dict_item", .argument = &kName, .holds = instance_lacks, .lasts = with_instance_dict,
      .of_instance_dict = true, .text = "has no instance attribute {arg!r}",
+     .change = "{place}: has an instance attribute {expected}, had none",
      .wanted = "without an attribute {arg!r} of its own", .given = "{arg!r}"},
     {.name = "set_items", .argument = &kItems, .holds = has_items, .lasts = if_frozen, .text = "holds the same items",
-     .wanted = "a set of {list}", .given = "{list}"},
+     .change = "{place}: {value} of other items", .wanted = "a set of {list}", .given = "{list}"},
     {.name = "set_order", .argument = &kKeys, .holds = has_items_in_order, .lasts = if_frozen,
-     .text = "holds the same items in the same order", .wanted = "a set of {list} in this order", .given = "{arg}"},
-    {.name = "set_lacks", .argument = &kName, .holds = set_lacks, .text = "lacks {arg!r}"},
+     .text = "holds the same items in the same order", .change = "{place}: {value} of other items, or in another order",
+     .wanted = "a set of {list} in this order", .given = "{arg}"},
+    {.name = "set_lacks", .argument = &kName, .holds = set_lacks, .text = "lacks {arg!r}",
+     .change = "{place}: {value} with the item {expected}, lacked it"},
     {.name = "tensor", .argument = &kTensor, .holds = matches_tensor, .replayed = Replayed::ByTensor,
-     .text = "is a {arg.dtype} tensor on {arg.device} of shape {shape}{grad}"},
+     .text = "is a {arg.dtype} tensor on {arg.device} of shape {shape}{grad}", .change = "{place}: {differences}",
+     .difference = "{what} {now} instead of {was}", .about = "{place}: {what}"},
     {.name = "tensor_of_any_size", .argument = &kTensorAndDims, .holds = matches_tensor,
-     .text = "is a {arg[0].dtype} tensor on {arg[0].device} of shape {free_shape}"},
+     .text = "is a {arg[0].dtype} tensor on {arg[0].device} of shape {free_shape}", .change = "{place}: {differences}",
+     .difference = "{what} {now} instead of {was}", .about = "{place}: {what}"},
     {.name = "tensor_without_size", .argument = &kTensorWithoutSizes, .holds = matches_tensor,
-     .text = "is a {arg.dtype} tensor on {arg.device}{grad}"},
+     .text = "is a {arg.dtype} tensor on {arg.device}{grad}", .change = "{place}: {differences}",
+     .difference = "{what} {now} instead of {was}", .about = "{place}: {what}"},
     {.name = "storage_offset", .argument = &kNumber, .holds = begins_at, .text = "begins at element {arg} of its storage",
+     .change = "{place}: {differences}", .difference = "{what} {now}, was {was}",
+     .hint = "each place of a view in its storage is compiled separately: call .clone() before",
      .wanted = "a tensor that begins at element {arg} of its storage", .given = "one that begins at element {offset}"},
     {.name = "accepts_writes", .argument = &kObject, .holds = can_be_written,
-     .text = "is no leaf and no view that autograd lets nobody mutate"},
+     .text = "is no leaf and no view that autograd lets nobody mutate",
+     .change = "{place}: autograd forbids to mutate it (a leaf, or a view of one), and allowed it before",
+     .hint = "mutate a clone, or call it under torch.no_grad()"},
     {.name = "present", .argument = &kObject, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,
-     .text = "is there", .wanted = "there", .given = "{arg!r}"},
-    {.name = "unbound", .argument = &kObject, .holds = never, .subject = Subject::NoValue, .text = "is not bound"},
+     .text = "is there", .remark = "{place}: {words}, was there", .wanted = "there", .given = "{arg!r}"},
+    {.name = "unbound", .argument = &kObject, .holds = never, .subject = Subject::NoValue, .text = "is not bound",
+     .change = "{place}: {value}, was not there"},
     {.name = "global_state", .argument = &kState, .holds = state_is, .subject = Subject::Frame,
-     .text = "grad mode, autocast, default dtype and the like are unchanged"},
+     .text = "grad mode, autocast, default dtype and the like are unchanged", .change = "{differences}",
+     .about = "{what}", .hint = kStateHint},
     {.name = "registrations", .argument = &kRegistrations, .holds = nothing_was_registered, .subject = Subject::Frame,
-     .text = "answer as they did before a class was registered"},
+     .text = "answer as they did before a class was registered",
+     .change = "a class was registered with an abstract base class",
+     .hint = "register classes before the first call"},
     {.name = "no_handled_exception", .argument = &kObject, .holds = nothing_is_handled, .subject = Subject::Frame,
-     .text = "is handling no exception"},
-    {.name = "same_as", .argument = &kNode, .subject = Subject::Same, .text = "is {arg}"},
-    {.name = "distinct", .argument = &kNodes, .subject = Subject::Distinct, .text = "are different objects"},
+     .text = "is handling no exception", .change = "it is called while an exception is handled, and wasn't before",
+     .hint = "calls inside and outside of `except` blocks have a version each"},
+    {.name = "same_as", .argument = &kNode, .subject = Subject::Same, .text = "is {arg}",
+     .change = "'{condition}' no longer holds: they are different objects", .hint = kAliasHint},
+    {.name = "distinct", .argument = &kNodes, .subject = Subject::Distinct, .text = "are different objects",
+     .change = "two of its inputs are one object, and were different ones", .about = "which inputs are one",
+     .hint = kAliasHint},
     {.name = "storages_distinct", .argument = &kStorages, .subject = Subject::StoragesDistinct,
-     .text = "share no memory with one that is written to"},
-    {.name = "symbolic", .argument = &kProgram, .subject = Subject::Symbolic, .text = "{arg}"},
+     .text = "share no memory with one that is written to",
+     .change = "two of its inputs share memory, and it writes to one of them", .about = "which inputs share memory",
+     .hint = kAliasHint},
+    {.name = "symbolic", .argument = &kProgram, .subject = Subject::Symbolic, .text = "{arg}",
+     .change = "{condition} doesn't hold for {numbers}", .about = "{condition}",
+     .hint = "the function branches on this, or something in it needs the number itself: each outcome is compiled "
+             "separately"},
 };
 // clang-format on
-
-std::string keys_in_words(PyObject* dict) {
-  constexpr int kShown = 16;
-  std::string text;
-  int shown = 0;
-  DictOrder order(dict);
-  while (PyObject* key = order.next()) {
-    if (++shown > kShown) return text + " ...";
-    text += (text.empty() ? "the keys " : ", ") + in_words(key);
-  }
-  return text.empty() ? "no keys" : text;
-}
 
 }  // namespace
 
@@ -378,10 +393,15 @@ Check::Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node
   if (kind_->holds == has_type) exact_type_ = parts_.object;
 }
 
-DL_HIT bool Check::holds_of(PyObject* value, std::string* found) const {
-  const bool held = kind_->holds(parts_, value, found);
-  if (!held && found && found->empty()) *found = PyDict_Check(value) ? keys_in_words(value) : in_words(value);
-  return held;
+Ref Check::object() const {
+  if (!parts_.details || parts_.held.get()) return parts_.held.share();
+  const std::vector<Key>& keys = parts_.details->keys;
+  if (parts_.details->key.object.get()) return parts_.details->key.object.share();
+  Ref tuple = checked(Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(keys.size()))));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), keys[i].object.share().release());
+  }
+  return tuple;
 }
 
 int Check::traverse(visitproc visit, void* arg) const {
@@ -394,13 +414,21 @@ int Check::traverse(visitproc visit, void* arg) const {
 }
 
 void register_checks(py::module_& module) {
-  py::dict kinds, exported;
+  using Text = const char* CheckKind::*;
+  constexpr std::pair<const char*, Text> kTexts[] = {
+      {"text", &CheckKind::text},     {"change", &CheckKind::change}, {"remark", &CheckKind::remark},
+      {"about", &CheckKind::about},   {"hint", &CheckKind::hint},     {"difference", &CheckKind::difference},
+      {"wanted", &CheckKind::wanted}, {"given", &CheckKind::given},
+  };
+  py::dict kinds;
+  const py::object row_type = py::module_::import("types").attr("SimpleNamespace");
   for (const CheckKind& kind : kCheckKinds) {
-    kinds[kind.name] = kind.text;
-    if (kind.wanted) exported[kind.name] = py::make_tuple(kind.wanted, kind.given);
+    py::object row = row_type();
+    for (const auto& [name, text] : kTexts) row.attr(name) = kind.*text;
+    kinds[kind.name] = row;
   }
   module.attr("CHECK_KINDS") = kinds;
-  module.attr("EXPORTED_CHECKS") = exported;
+  module.attr("TENSOR_FACTS") = hints_of_tensor_facts();
 }
 
 }  // namespace dynamo_lite

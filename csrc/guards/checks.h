@@ -1,7 +1,7 @@
 // Checks: what a guard demands of one value it reached, or of several.
 //
 // A kind is one row of the table in checks.cpp: its name, its argument, the function that checks a value, how long the
-// result lasts, and its words, which Python reads too. A new kind is a new row and its function.
+// result lasts, and all that a user is told of it, which Python reads too. A new kind is a new row and its function.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "cpython/lookup.h"
 #include "guards/accessors.h"
+#include "guards/found.h"
 #include "guards/guarded_object.h"
 #include "guards/tensors.h"
 #include "refs.h"
@@ -67,18 +68,28 @@ struct CheckArgument {
 struct CheckKind {
   const char* name;
   const CheckArgument* argument;
-  // Whether a value meets the check. `found`: where not null, may receive what is there instead, in words. Runs no
-  // Python, leaves no exception set; throws where there is no memory. Null for relations.
-  bool (*holds)(const CheckParts&, PyObject* value, std::string* found) = nullptr;
+  // Whether a value meets the check. `found`, if not null, may receive more than the value about a failure. Runs no
+  // Python and leaves no exception set; throws where there is no memory. Null for relations.
+  bool (*holds)(const CheckParts&, PyObject* value, Found* found) = nullptr;
   // How long the fact lasts that the value meets the check; null: no longer than now.
   Lasts (*lasts)(const CheckParts&, PyObject* value) noexcept = nullptr;
   Replayed replayed = Replayed::AsCheck;
   Subject subject = Subject::Value;
   bool of_instance_dict = false;  // it is made of the instance's __dict__ where that is a node too
-  // Format strings of Python's, of `arg` and the words that `guards.py` defines: the check as a sentence without its
-  // subject; what an exported program says it wanted and, with the value for `arg`, was given, if it checks the kind
-  // (by a function in exported_program.py: it can be captured itself).
+
+  // What follows are format strings of Python's. The check as a sentence without its subject; its fields are `arg` and
+  // those in records/guards.py.
   const char* text;
+  // What a user is told when the check fails and the frame is compiled again; the fields are those in
+  // insight/changes.py. `change` for a failure that a value or differences describe, `remark` for one that only words
+  // do, `difference` for one of several differences, `about` for what changed, whatever it is now.
+  const char* change = "{place}: {value}, was one that {text}";
+  const char* remark = "the guard '{condition}' no longer holds: {words}";
+  const char* difference = "{what} is {now}, was {was}";
+  const char* about = "{place}";
+  const char* hint = nullptr;  // what to do about it; null: it follows from the types of the values
+  // What an exported program says it wanted and, with the value for `arg`, was given, if it checks the kind (by a
+  // function in export/exported_program.py, which can be captured itself).
   const char* wanted = nullptr;
   const char* given = nullptr;
 };
@@ -90,9 +101,9 @@ class Check {
   // nodes the tree has, for the kinds that name others.
   Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node_count, const Liveness& liveness);
 
-  bool holds(PyObject* value, std::string* found) const {
+  bool holds(PyObject* value, Found* found) const {
     const bool is_common = exact_type_ != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(value)) == exact_type_;
-    return is_common || holds_of(value, found);  // of the frame there is no value
+    return is_common || kind_->holds(parts_, value, found);  // of the frame there is no value
   }
   Lasts lasts(PyObject* value) const noexcept { return kind_->lasts ? kind_->lasts(parts_, value) : Lasts::Now; }
 
@@ -104,13 +115,12 @@ class Check {
   const CheckDetails& details() const noexcept { return *parts_.details; }
   bool relates() const noexcept { return kind_->subject >= Subject::Same; }
   PyObject* reason() const noexcept { return reason_.get(); }
-  // What it is made with, for a report; None for an object that was deallocated, and for kinds that hold none.
-  Ref object() const noexcept { return parts_.held.share(); }
+  // What it is made with, for a report: an object, a key, or a tuple of keys or items. None for what was deallocated,
+  // and for kinds that keep none of these. Throws.
+  Ref object() const;
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  bool holds_of(PyObject* value, std::string* found) const;
-
   PyObject* exact_type_ = nullptr;  // of the kind `type`: borrowed from the parts
   const CheckKind* kind_ = nullptr;
   CheckParts parts_;

@@ -20,7 +20,6 @@ namespace dynamo_lite {
 namespace {
 
 constexpr int kDeepestConstant = 64;  // nesting of tuples and frozensets
-constexpr std::size_t kLine = 100;
 
 template <class T>
 bool same_bits(T a, T b) noexcept {
@@ -83,15 +82,6 @@ bool is_constant_within(PyObject* object, int depth) noexcept {
   return true;
 }
 
-std::string shortened(const std::string& text) { return text.size() > kLine ? text.substr(0, kLine) + "..." : text; }
-
-std::string as_text(const Ref& string) {
-  Py_ssize_t size = 0;
-  const char* text = string ? PyUnicode_AsUTF8AndSize(string.get(), &size) : nullptr;
-  if (!text) PyErr_Clear();
-  return text ? std::string(text, size) : "?";
-}
-
 }  // namespace
 
 bool is_constant(PyObject* object) noexcept { return is_constant_within(object, kDeepestConstant); }
@@ -131,19 +121,6 @@ bool same_memory(PyObject* expected, PyObject* found) noexcept {
   const Ref other = memory ? Ref::steal(PyBytes_FromObject(found)) : Ref();
   if (!other) PyErr_Clear();
   return other && same_bytes(memory.get(), other.get());
-}
-
-std::string in_words(PyObject* object) {
-  if (!object) return "nothing";
-  PyTypeObject* type = Py_TYPE(object);
-  if (PyType_Check(object)) return std::string("the class ") + reinterpret_cast<PyTypeObject*>(object)->tp_name;
-  if (PyFunction_Check(object)) return "the function " + as_text(Ref::borrow(function_qualname(object)));
-  if (type == Py_TYPE(Py_None)) return "None";
-  const bool is_collection = type == &PyFrozenSet_Type || type == &PyTuple_Type;
-  if (is_constant(object) && (!is_collection || PyObject_Size(object) <= 16)) {
-    return shortened(std::string(type->tp_name) + " " + as_text(Ref::steal(PyObject_Repr(object))));
-  }
-  return std::string("an object of type ") + type->tp_name;
 }
 
 }  // namespace dynamo_lite

@@ -3,8 +3,6 @@
 
 #include <Python.h>
 
-#include <string>
-
 namespace dynamo_lite {
 
 // Whether `object` is immutable all the way down and of a kind that same_constant compares: None, Ellipsis,
@@ -23,8 +21,5 @@ bool same_payload(PyObject* expected, PyObject* found) noexcept;
 
 // Whether `found` is of the exact type of `expected`, a number of numpy's, and has its bits.
 bool same_memory(PyObject* expected, PyObject* found) noexcept;
-
-// The object in words for a report, at most a line; runs none of the program's Python.
-std::string in_words(PyObject* object);
 
 }  // namespace dynamo_lite

@@ -332,16 +332,31 @@ bool same_modes(const Snapshot& a, const Snapshot& b) {
   });
 }
 
-// What `other` has where that is not what `snapshot` has.
-std::string difference(const Snapshot& snapshot, const Snapshot& other) {
-  const auto before = in_words(snapshot.facts), now = in_words(other.facts);
-  std::string text;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    const bool says_more = text.empty() || i + 1 < now.size();
-    if (now[i] == before[i] || !says_more) continue;
-    text += (text.empty() ? "" : "; ") + now[i].first + " is " + now[i].second + ", was " + before[i].second;
+// The types of torch function modes, outermost first: "[DeviceContext]".
+std::string names_of(const std::vector<Mode>& modes) {
+  std::string text = "[";
+  for (const Mode& mode : modes) {
+    if (text.size() > 1) text += ", ";
+    text += Py_TYPE(weak_referent(mode.reference.get()))->tp_name;
   }
-  return text.empty() && !same_modes(snapshot, other) ? "other modes are on the torch function stack" : text;
+  return text += "]";
+}
+
+// In what `other` differs from `snapshot`.
+std::vector<Difference> differences(const Snapshot& snapshot, const Snapshot& other) {
+  const auto before = in_words(snapshot.facts), after = in_words(other.facts);
+  std::vector<Difference> found;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const bool adds_something = found.empty() || i + 1 < after.size();  // the last one follows from most of the others
+    if (after[i] == before[i] || !adds_something) continue;
+    found.push_back({after[i].first, str_of(after[i].second), str_of(before[i].second)});
+  }
+  if (found.empty() && !same_modes(snapshot, other)) {
+    const std::string modes = names_of(other.modes), expected = names_of(snapshot.modes);
+    const std::string now = (modes == expected ? "another " : "") + modes;
+    found.push_back({"the stack of torch function modes", str_of(now), str_of(expected)});
+  }
+  return found;
 }
 
 void prepare_types() {
@@ -380,13 +395,17 @@ bool state_layout_fits() noexcept {
 
 bool is_global_state(PyObject* object) noexcept { return HeapType<StateObject>::is(object); }
 
-DL_HIT bool matches_current_state(PyObject* state, std::string* found) {
+DL_HIT bool matches_current_state(PyObject* state, Found* found) {
   const Snapshot& expected = HeapType<StateObject>::of(state).snapshot;
   if (Facts::read() == expected.facts && (expected.modes.empty() || same_modes(expected))) return true;
   if (found) {
     Snapshot now;
-    *found = take(now) ? difference(expected, now) : "a state that cannot be read";
-    PyErr_Clear();
+    if (take(now)) {
+      found->differences = differences(expected, now);
+    } else {
+      PyErr_Clear();
+      found->words = "it cannot be read";
+    }
   }
   return false;
 }
@@ -478,8 +497,8 @@ void register_global_state(py::module_& module) {
         if (!take(snapshot)) throw py::error_already_set();
         return HeapType<StateObject>::make(std::move(snapshot));
       })
-      .def("difference",
-           [](StateObject& self, StateObject& other) { return difference(self.snapshot, other.snapshot); });
+      .def("differences",
+           [](StateObject& self, StateObject& other) { return as_tuple(differences(self.snapshot, other.snapshot)); });
   HeapType<InferenceBlock>(module, "dynamo_lite._C.InferenceBlock")
       .def_new(InferenceBlock::enter, py::arg("enabled"))
       .def("exit", [](InferenceBlock& self) { self.exit(); });

@@ -1,6 +1,7 @@
 // torch's state that is on no tensor: read, remembered, compared.
 #pragma once
 
+#include "guards/found.h"
 #include "heap_type.h"
 
 #include <memory>
@@ -14,8 +15,8 @@ bool state_layout_fits() noexcept;
 // Whether `object` is a dynamo_lite._C.GlobalState.
 bool is_global_state(PyObject* object) noexcept;
 
-// Whether this thread's state is what the GlobalState has. `found`: where not null, receives the differences.
-bool matches_current_state(PyObject* state, std::string* found);
+// Whether this thread's state is what the GlobalState has. `found`, if not null, receives the differences.
+bool matches_current_state(PyObject* state, Found* found);
 
 // What a graph that fails half-way may have changed: grad and inference mode, autocast, dispatch keys.
 class KeptState {

@@ -324,7 +324,10 @@ DL_HIT bool GuardTree::visit_anew(std::uint32_t at, Miss* miss) {
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
     if (checks_[i].holds(node.value, miss ? &miss->found : nullptr)) continue;
     failing_ = at;
-    if (miss) *miss = {at, &checks_[i], std::move(miss->found)};
+    if (miss) {
+      miss->found.value = kept(node.value);
+      *miss = {at, &checks_[i], std::move(miss->found)};
+    }
     return false;
   }
   for (std::uint32_t i = node.first_child; i < node.end_child; ++i) {
@@ -352,7 +355,9 @@ DL_HIT bool GuardTree::visit_nothing(std::uint32_t at, bool readable, Miss* miss
   const bool holds = node.expects_nothing && readable;
   node.memory = holds ? Memory::Object : Memory::None;
   if (!holds) failing_ = at;
-  if (!holds && miss) *miss = {at, nullptr, readable ? "nothing there" : "a value that cannot be read that way"};
+  if (!holds && miss) {
+    *miss = {at, nullptr, {.words = readable ? "nothing there" : "a value that cannot be read that way"}};
+  }
   return holds;
 }
 
@@ -392,28 +397,29 @@ void GuardTree::remember(Node& node) {
   if (node.memory == Memory::Type && node.version == 0) node.memory = Memory::None;  // it was given one meanwhile
 }
 
-DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, std::string* found) {
+DL_HIT bool GuardTree::relation_holds(Relation& relation, bool replayed, Found* found) {
   const bool moved = read(relation.values, replayed) || relation.node_may_move;
   const auto& values = relation.values.of;
   const Subject subject = relation.check.kind().subject;
   // The relation held of these identities before.
   if (!moved && !relation.reads_storages()) return true;
   if (subject == Subject::Same) {
-    if (nodes_[relation.node].value == values.front()) return true;
-    if (found) *found = "another object: " + in_words(nodes_[relation.node].value);
+    PyObject* const value = nodes_[relation.node].value;
+    if (value == values.front()) return true;
+    if (found) found->value = kept(value);
     return false;
   }
   if (subject == Subject::Distinct) return are_distinct(relation, found);
-  return relation.storages.holds(values, relation.check.details().written, found);
+  return relation.storages.holds(values, relation.check.details().written);
 }
 
 // That pointers differ is a fact about the pointers: only those that changed since it held last are compared.
-bool GuardTree::are_distinct(Relation& relation, std::string* found) {
+bool GuardTree::are_distinct(Relation& relation, Found* found) {
   const auto& values = relation.values.of;
   auto& before = relation.before;
   before.resize(values.size());
   if (relation.node != 0 && std::find(values.begin(), values.end(), nodes_[relation.node].value) != values.end()) {
-    if (found) *found = "the same object as one of the others";
+    if (found) found->value = kept(nodes_[relation.node].value);
     return false;
   }
   std::size_t changed = 0;
@@ -427,7 +433,7 @@ bool GuardTree::are_distinct(Relation& relation, std::string* found) {
     if (is_new && std::count(values.begin(), values.end(), values[i]) > 1) twice = values[i];
   }
   if (!twice) before = values;
-  if (twice && found) *found = "one object in two places: " + in_words(twice);
+  if (twice && found) found->value = kept(twice);
   return !twice;
 }
 

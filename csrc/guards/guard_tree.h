@@ -12,6 +12,7 @@
 #include "cpython/frames.h"
 #include "guards/accessors.h"
 #include "guards/checks.h"
+#include "guards/found.h"
 #include "guards/guarded_object.h"
 #include "guards/symbolic.h"
 #include "guards/tensors.h"
@@ -23,7 +24,7 @@ namespace dynamo_lite {
 struct Miss {
   std::uint32_t node = 0;
   const Check* check = nullptr;  // null: the accessor found nothing
-  std::string found;
+  Found found;
 };
 
 // Nodes are values; each but the first, the frame, is one accessor away from its parent. A walk visits parents first.
@@ -199,8 +200,8 @@ class GuardTree {
   bool read(Values& values, bool replayed) const;
   bool relations_hold(bool replayed, Miss* miss);
   bool facts_hold(bool replayed, Miss* miss);
-  bool relation_holds(Relation& relation, bool replayed, std::string* found);
-  [[gnu::noinline]] bool are_distinct(Relation& relation, std::string* found);
+  bool relation_holds(Relation& relation, bool replayed, Found* found);
+  [[gnu::noinline]] bool are_distinct(Relation& relation, Found* found);
   bool capture(bool replayed, Ref& captured);
 
   PyObject* self_ = nullptr;  // borrowed: owns this

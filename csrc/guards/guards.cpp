@@ -33,19 +33,19 @@ struct Failure {
   PyObject_HEAD Ref reason;  // what was passed to check()
   Ref kind;                  // of check
   Ref expected;              // what the check is made with, as checks() has it; of `present` the kind of accessor
-  Ref found;                 // what is there instead, in words
+  Ref value;                 // what the check was made of, or None
+  Ref differences;           // a tuple of tuples (what, now, was)
+  Ref words;                 // why, if neither of these tells
 
-  auto references() { return std::tie(reason, kind, expected, found); }
+  auto references() { return std::tie(reason, kind, expected, value, differences, words); }
 };
 
 FrameReader read_frame = nullptr;
 
-Ref text(const std::string& words) {
-  return checked(Ref::steal(PyUnicode_DecodeUTF8(words.data(), static_cast<Py_ssize_t>(words.size()), "replace")));
-}
-
-py::object new_failure(PyObject* reason, const char* kind, Ref expected, Ref found) {
-  return py::cast(HeapType<Failure>::make(Ref::borrow(reason), text(kind), std::move(expected), std::move(found)));
+py::object new_failure(PyObject* reason, const char* kind, Ref expected, Found found) {
+  Ref value = found.value ? std::move(found.value) : Ref::borrow(Py_None);
+  return py::cast(HeapType<Failure>::make(Ref::borrow(reason), str_of(kind), std::move(expected), std::move(value),
+                                          as_tuple(found.differences), str_of(found.words)));
 }
 
 Ref new_tree(std::unique_ptr<GuardTree> tree) {
@@ -123,7 +123,9 @@ void register_guards(py::module_& module, FrameReader reader) {
                     {{"reason", T_OBJECT, offsetof(Failure, reason), READONLY, nullptr},
                      {"kind", T_OBJECT, offsetof(Failure, kind), READONLY, nullptr},
                      {"expected", T_OBJECT, offsetof(Failure, expected), READONLY, nullptr},
-                     {"found", T_OBJECT, offsetof(Failure, found), READONLY, nullptr}});
+                     {"value", T_OBJECT, offsetof(Failure, value), READONLY, nullptr},
+                     {"differences", T_OBJECT, offsetof(Failure, differences), READONLY, nullptr},
+                     {"words", T_OBJECT, offsetof(Failure, words), READONLY, nullptr}});
   HeapType<TreeObject>(module, "dynamo_lite._C.GuardTree")
       .def_new([](py::handle, const Code& code) { return new_tree(std::make_unique<GuardTree>(code)); },
                py::arg("code"))
@@ -172,13 +174,13 @@ py::object explain(GuardTree& tree, const FrameSlots& frame) {
   if (tree.walk(frame, nullptr, &miss)) return {};
   if (!miss.check && miss.node == 0) {  // it wasn't walked
     const char* why = tree.alive() ? "the guards are at work" : "an object was deallocated, or memory was short";
-    return new_failure(Py_None, "present", Ref::borrow(Py_None), text(why));
+    return new_failure(Py_None, "present", Ref::borrow(Py_None), {.words = why});
   }
   PyObject* reason = tree.reason_of(miss);
   if (!miss.check) {
-    return new_failure(reason, "present", text(tree.accessor(miss.node).kind().name), text(miss.found));
+    return new_failure(reason, "present", str_of(tree.accessor(miss.node).kind().name), std::move(miss.found));
   }
-  return new_failure(reason, miss.check->kind().name, miss.check->object(), text(miss.found));
+  return new_failure(reason, miss.check->kind().name, miss.check->object(), std::move(miss.found));
 }
 
 }  // namespace dynamo_lite

@@ -285,7 +285,7 @@ std::uint32_t SymbolicFacts::register_of(const SymbolicOperation& operation, std
   return place->second;
 }
 
-std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::string* found) {
+std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, Found* found) {
   for (const std::uint32_t place : shaped_) {
     shapes_[place] = values[place] ? shape_of(values[place]) : TensorShape{};
   }
@@ -294,7 +294,7 @@ std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::s
     const Cell& cell = loads_[i];
     std::int64_t& to = registers_[cell.to];
     if (!cell.operation->load(shapes_[cell.left], values[cell.left], cell.dim, to)) {
-      if (found) *found = in_words(cell);
+      if (found) found->value = numbers_read(cell);
       return cell.fact;
     }
     changed = changed || to != held_[i];
@@ -304,7 +304,7 @@ std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::s
     std::int64_t& to = registers_[cell.to];
     to = registers_[cell.left];
     if (cell.operation->compute(to, registers_[cell.right]) && (!cell.is_held || to != 0)) continue;
-    if (found) *found = in_words(cell);
+    if (found) found->value = numbers_read(cell);
     return cell.fact;
   }
   for (std::size_t i = 0; i < loads_.size(); ++i) held_[i] = registers_[loads_[i].to];
@@ -312,17 +312,18 @@ std::ptrdiff_t SymbolicFacts::wrong(const std::vector<PyObject*>& values, std::s
   return -1;
 }
 
-// The numbers that the fact read, as far as it came.
-std::string SymbolicFacts::in_words(const Cell& wrong) const {
-  std::string text;
+// A tuple of the numbers that the fact read before it failed.
+Ref SymbolicFacts::numbers_read(const Cell& wrong) const {
+  const Ref numbers = checked(Ref::steal(PyList_New(0)));
   for (const std::uint32_t read : reads_[wrong.fact]) {
     if (read == wrong.to) break;
     const auto from = std::find_if(loads_.begin(), loads_.end(), [read](const Cell& each) { return each.to == read; });
-    if (!text.empty()) text += ", ";
     const bool is_float = from->operation->load == load_float;
-    text += is_float ? std::string(py::str(py::float_(float_of(registers_[read])))) : std::to_string(registers_[read]);
+    const std::int64_t bits = registers_[read];
+    const Ref number = is_float ? checked(Ref::steal(PyFloat_FromDouble(float_of(bits)))) : int_of(bits);
+    if (PyList_Append(numbers.get(), number.get()) != 0) throw py::error_already_set();
   }
-  return text;
+  return checked(Ref::steal(PyList_AsTuple(numbers.get())));
 }
 
 }  // namespace dynamo_lite

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "guards/found.h"
 #include "guards/tensors.h"
 
 namespace dynamo_lite {
@@ -36,8 +37,8 @@ class SymbolicFacts {
 
   // The number of a fact that does not hold of the nodes' values, -1 if all do. None holds for which a step has
   // no result: a number out of range, a division by zero, a value that is no tensor (of so many dimensions), no int or
-  // no float, what Python refuses. `found`: where not null, receives the numbers that the fact read.
-  std::ptrdiff_t wrong(const std::vector<PyObject*>& values, std::string* found);
+  // no float, what Python refuses. `found`, if not null, receives the numbers that the fact read, as a tuple.
+  std::ptrdiff_t wrong(const std::vector<PyObject*>& values, Found* found);
 
  private:
   struct Cell {
@@ -54,7 +55,7 @@ class SymbolicFacts {
   void add_instruction(PyObject* tuple, const std::vector<std::uint32_t>& places, std::vector<std::uint32_t>& stack);
   std::uint32_t register_of(const SymbolicOperation& operation, std::uint32_t left, std::uint32_t right,
                             std::int64_t number);
-  std::string in_words(const Cell& wrong) const;
+  Ref numbers_read(const Cell& wrong) const;
 
   std::uint32_t facts_ = 0;
   std::vector<std::uint32_t> nodes_;

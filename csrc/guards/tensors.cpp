@@ -3,6 +3,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Device.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/TypeInfo.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
@@ -58,19 +59,43 @@ c10::DispatchKeySet visible_difference(c10::DispatchKeySet a, c10::DispatchKeySe
   return (a ^ b) - local.included_ - local.excluded_;
 }
 
-// Text is put together of strings: a torch that brings a C++ library of its own breaks the streams of another.
-std::string dims(c10::IntArrayRef values) {
-  std::string text = "(";
-  for (const std::int64_t value : values) {
-    if (text.size() > 1) text += ", ";
-    text += value < 0 ? "any" : std::to_string(value);
+// A tuple of sizes or strides, with None for those that may be any.
+Ref tuple_of(c10::IntArrayRef values) {
+  Ref tuple = checked(Ref::steal(PyTuple_New(static_cast<Py_ssize_t>(values.size()))));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Ref value = values[i] < 0 ? Ref::borrow(Py_None) : int_of(static_cast<Py_ssize_t>(values[i]));
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), value.release());
   }
-  return text + ")";
+  return tuple;
 }
+
+Ref dtype_of(c10::ScalarType dtype) { return Ref::borrow(reinterpret_cast<PyObject*>(torch::getTHPDtype(dtype))); }
+Ref bool_of(bool value) { return Ref::borrow(value ? Py_True : Py_False); }
 
 std::string device_text(const std::optional<c10::Device>& device) { return device ? device->str() : "no device"; }
 
+// A fact of a tensor that may differ: its name, and what a user can do about it.
+struct TensorFact {
+  const char* name;
+  const char* hint;
+};
+constexpr const char* kLayoutHint = "each memory layout is compiled separately: call .contiguous() before";
+constexpr TensorFact kDtype{"dtype", "each dtype is compiled separately: convert the inputs before the call"};
+constexpr TensorFact kDevice{"device", "each device is compiled separately: move the inputs before the call"};
+constexpr TensorFact kRequiresGrad{"requires_grad", "inputs that require gradients and others have a version each"};
+constexpr TensorFact kSize{"size", kLayoutHint};
+constexpr TensorFact kStrides{"strides", kLayoutHint};
+constexpr TensorFact kDispatchKeys{"dispatch keys", kLayoutHint};
+
 }  // namespace
+
+py::dict hints_of_tensor_facts() {
+  py::dict hints;
+  for (const TensorFact& fact : {kDtype, kDevice, kRequiresGrad, kSize, kStrides, kDispatchKeys}) {
+    hints[fact.name] = fact.hint;
+  }
+  return hints;
+}
 
 py::dict sizes_of_torch_objects() {
   py::dict sizes;
@@ -223,9 +248,9 @@ DL_HIT bool TensorFacts::fits_shape(const c10::TensorImpl& impl) const noexcept 
          (!strided_ || fits(strides_, shape.strides_arrayref()));
 }
 
-DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const {
+DL_HIT bool TensorFacts::match(PyObject* object, Found* found) const {
   if (!is_tensor(object)) {
-    if (found) *found = "no tensor";
+    if (found) found->words = "it is not a tensor";
     return false;
   }
   const c10::TensorImpl& impl = impl_of(object);
@@ -233,8 +258,9 @@ DL_HIT bool TensorFacts::match(PyObject* object, std::string* found) const {
                        dtype_ == c10::typeMetaToScalarType(impl.dtype()) && device_ == impl.*revealed(Device{}) &&
                        requires_grad_ == requires_grad(impl) && (!sized_ || fits_shape(impl));
   if (!matches && found) {
-    const bool symbolic = sized_ && impl.has_symbolic_sizes_strides();
-    *found = symbolic ? "a tensor with symbolic sizes" : difference(read(impl));
+    const bool is_symbolic = sized_ && impl.has_symbolic_sizes_strides();
+    if (is_symbolic) found->words = "it has symbolic sizes";
+    if (!is_symbolic) found->differences = differences(read(impl));
   }
   return matches;
 }
@@ -267,20 +293,21 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   return true;
 }
 
-std::string TensorFacts::difference(const TensorFacts& other) const {
-  std::string text;
-  const auto add = [&](bool differs, const std::string& name, const std::string& theirs, const std::string& ours) {
-    if (differs) text += (text.empty() ? "" : ", ") + name + " " + theirs + " instead of " + ours;
+std::vector<Difference> TensorFacts::differences(const TensorFacts& other) const {
+  std::vector<Difference> found;
+  const auto add = [&found](bool differs, const TensorFact& fact, const auto& show, const auto& now, const auto& was) {
+    if (differs) found.push_back({fact.name, show(now), show(was)});
   };
-  add(dtype_ != other.dtype_, "dtype", c10::toString(other.dtype_), c10::toString(dtype_));
-  add(device_ != other.device_, "device", device_text(other.device_), device_text(device_));
-  add(requires_grad_ != other.requires_grad_, "requires_grad", other.requires_grad_ ? "True" : "False",
-      requires_grad_ ? "True" : "False");
-  add(sized_ && !fits(sizes_, other.sizes_), "size", dims(other.sizes_), dims(sizes_));
-  add(sized_ && !fits(strides_, other.strides_), "strides", dims(other.strides_), dims(strides_));
+  const auto show_device = [](const auto& device) { return str_of(device_text(device)); };
+  const auto show_keys = [](c10::DispatchKeySet keys) { return str_of(c10::toString(keys)); };
   const auto keys = visible_difference(keys_, other.keys_);
-  add(!keys.empty(), "dispatch keys", c10::toString(other.keys_), c10::toString(keys_));
-  return text;
+  add(dtype_ != other.dtype_, kDtype, dtype_of, other.dtype_, dtype_);
+  add(device_ != other.device_, kDevice, show_device, other.device_, device_);
+  add(requires_grad_ != other.requires_grad_, kRequiresGrad, bool_of, other.requires_grad_, requires_grad_);
+  add(sized_ && !fits(sizes_, other.sizes_), kSize, tuple_of, other.sizes_, sizes_);
+  add(sized_ && !fits(strides_, other.strides_), kStrides, tuple_of, other.strides_, strides_);
+  add(!keys.empty(), kDispatchKeys, show_keys, other.keys_, keys_);
+  return found;
 }
 
 namespace {
@@ -326,7 +353,7 @@ bool storage_range(PyObject* object, const char*& begin, const char*& end) noexc
 
 }  // namespace
 
-bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found) {
+bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t written) {
   ranges_.clear();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     Range range{nullptr, nullptr, i};
@@ -351,10 +378,7 @@ bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t 
     const Range& range = ranges_[at];
     const bool writes = range.which < written;
     const Range* before = writes ? any : changed;
-    if (before && before->end > range.begin) {
-      if (found) *found = "two of the tensors share memory";
-      return false;
-    }
+    if (before && before->end > range.begin) return false;
     if (!any || range.end > any->end) any = &range;
     if (writes && (!changed || range.end > changed->end)) changed = &range;
   }

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "guards/found.h"
+
 namespace c10 {
 struct TensorImpl;
 }
@@ -24,6 +26,9 @@ namespace py = pybind11;
 
 // Whether the object is a tensor; no __instancecheck__ is run.
 bool is_tensor(PyObject* object) noexcept;
+
+// The facts of a tensor that a check compares, by their names in a `Difference`, with a hint for the user each.
+py::dict hints_of_tensor_facts();
 
 // The sizes of instances of torch's types whose fields guards read, by the names of the types.
 py::dict sizes_of_torch_objects();
@@ -71,9 +76,9 @@ class TensorFacts {
   // All but sizes and strides, of any tensor: what those follow from is guarded for itself. TypeError where it is none.
   static std::unique_ptr<TensorFacts> without_sizes(PyObject* tensor);
 
-  // Whether a tensor has the same facts. Dispatch keys count as far as this thread's included and excluded sets let
-  // them be seen. `found`: where not null, receives the difference in words.
-  bool match(PyObject* object, std::string* found) const;
+  // Whether a tensor has the same facts. Dispatch keys are compared as far as this thread's included and excluded sets
+  // leave them visible. `found`, if not null, receives the differences.
+  bool match(PyObject* object, Found* found) const;
 
   // Appends the addresses of the words that `match` depends on (and maybe of some that it does not), each in memory
   // that is alive if the words before it are what they were. False where they are unknown.
@@ -85,7 +90,7 @@ class TensorFacts {
   [[gnu::cold, gnu::noinline]] static TensorFacts read(const c10::TensorImpl& impl);
   static bool fits(const c10::DimVector& wanted, c10::IntArrayRef found) noexcept;
   bool fits_shape(const c10::TensorImpl& impl) const noexcept;
-  [[gnu::cold, gnu::noinline]] std::string difference(const TensorFacts& other) const;
+  [[gnu::cold, gnu::noinline]] std::vector<Difference> differences(const TensorFacts& other) const;
 
   c10::DispatchKeySet keys_;
   c10::ScalarType dtype_ = c10::ScalarType::Undefined;
@@ -102,7 +107,7 @@ class TensorFacts {
 // addresses, so that it need not sort again.
 class StoragesDistinct {
  public:
-  [[gnu::noinline]] bool holds(const std::vector<PyObject*>& tensors, std::size_t written, std::string* found);
+  [[gnu::noinline]] bool holds(const std::vector<PyObject*>& tensors, std::size_t written);
 
  private:
   struct Range {

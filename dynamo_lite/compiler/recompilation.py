@@ -14,14 +14,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 from dynamo_lite import _C, config, logs
 from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.exc import RecompileLimitExceeded
-from dynamo_lite.insight.changes import change_of
+from dynamo_lite.insight.changes import Change, change_of
 from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
 from dynamo_lite.records.code_origin import calls_module, is_module_call
-from dynamo_lite.records.guards import RegistrationsReason
+from dynamo_lite.records.guards import CodeReason, GuardReason, RegistrationsReason
 from dynamo_lite.resume.graph_break import continued_in_loop
 from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import RESUME_CODES, continued, original_position
@@ -195,14 +195,22 @@ def failures_of(view: _C.FrameView) -> list[_C.Failure]:
     modules are one code: entries guarded on another class of `self` are ignored."""
     failures = view.misses() if view.entries else []
     if is_module_call(view.code.co_filename):
-        failures = [each for each in failures if not (each.kind == "type" and each.reason.place == "self")]
+        module = _module_of(view)
+        failures = [each for each in failures if not (each.kind == "type" and each.value is module)]
     return failures
 
 
 def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
     """What the guard that failed found, in the program's terms."""
-    place, condition = (place_in_program(each, view) for each in (failure.reason.place, failure.reason.text))
-    return Recompile(*program_place(view), *change_of(failure, place, view, condition))
+    return Recompile(*program_place(view), *_change(view, failure))
+
+
+def _change(view: _C.FrameView, failure: _C.Failure, at_limit: bool = False) -> Change:
+    reason = failure.reason
+    if not isinstance(reason, GuardReason):  # of a tree that isn't built from sources
+        reason = GuardReason(str(reason or "its guards"), failure.kind, "")
+    place = reason.function if isinstance(reason, CodeReason) else reason.place
+    return change_of(failure, place_in_program(place, view), place_in_program(reason.text, view), at_limit)
 
 
 def place_in_program(place: str, view: _C.FrameView) -> str:
@@ -249,7 +257,7 @@ def note_outdated(view: _C.FrameView, failure: _C.Failure) -> None:
         logs.rank(),
         place_text(view),
         guard,
-        failure.found,
+        _change(view, failure).text,
     )
 
 
@@ -276,7 +284,7 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
         f"{logs.rank()}{place_text(view)} has {counted(view.entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    last = "".join(_last_change(recompile_of(view, each)) for each in failures_of(view)[:1])
+    last = "".join(_last_change(_change(view, each, at_limit=True)) for each in failures_of(view)[:1])
     guards = f". The guards that failed now:{listed}{last}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"
@@ -284,9 +292,9 @@ def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
     warn_here(f"{message}calls that none of them fits run in eager from now on{guards}")
 
 
-def _last_change(last: Recompile) -> str:
-    limit, hint = config.in_force("recompile_limit"), last.hint.removesuffix(", up to dl.config.recompile_limit")
+def _last_change(last: Change) -> str:
+    limit = config.in_force("recompile_limit")
     return (
-        f"\nWhat changed last: {last.change}"
-        f"\nHint: {hint}. Or allow more versions: dl.config.recompile_limit = {2 * limit} (it is {limit})"
+        f"\nWhat changed last: {last.text}"
+        f"\nHint: {last.hint}. Or allow more versions: dl.config.recompile_limit = {2 * limit} (it is {limit})"
     )

@@ -151,9 +151,10 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "storage_offset": lambda v, w: v.storage_offset() == w,
     "present": lambda v, w: True,
 }
-"""Kind of guard in `_C.EXPORTED_CHECKS` -> the function that checks a value. These are in Python, so that an exported
-program can itself be captured."""
-_TEXTS = {**_C.EXPORTED_CHECKS, "default": ("left at its default {arg!r}", "{arg!r}")}
+"""Kind of guard that has texts for it in `_C.CHECK_KINDS` -> the function that checks a value. These are in Python, so
+that an exported program can itself be captured."""
+_TEXTS = {kind: (row.wanted, row.given) for kind, row in _C.CHECK_KINDS.items() if row.wanted and row.given}
+_TEXTS["default"] = ("left at its default {arg!r}", "{arg!r}")
 CHECKED_KINDS = frozenset({"tensor", "unbound", *_HOLDS})
 """The kinds of guards that an exported program can check."""
 

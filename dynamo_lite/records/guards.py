@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set, Sized
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -13,9 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 
 from dynamo_lite import _C
-from dynamo_lite.insight.value_text import value_text, with_article
+from dynamo_lite.insight.value_text import class_name, fill, keys_text, with_article
 from dynamo_lite.shapes.number_guards import SymbolicGuard
-from dynamo_lite.sources.source import Source, fill, name_of
+from dynamo_lite.sources.source import Source, name_of
 
 from .abstract_class_checks import AbstractClassChecks
 
@@ -32,6 +31,14 @@ class GuardReason:
 
     def __str__(self) -> str:
         return f"{self.place} {self.text}".strip()
+
+
+@dataclass(frozen=True)
+class CodeReason(GuardReason):
+    """For a guard on a function's code."""
+
+    function: str
+    """The place of the function."""
 
 
 @dataclass(frozen=True)
@@ -73,31 +80,13 @@ def _identity(value: object) -> str:
     return f"the same {type(value).__name__}" + (f" {name}" if name is not None else "")
 
 
-def _class_name(cls: type) -> str:
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _keys(keys: Iterable[object]) -> str:
-    """Constants by their values, other objects by how many of a type there are."""
-    constants = [_is_constant(key) for key in keys]
-    others = Counter(type(key).__name__ for key, is_constant in zip(keys, constants) if not is_constant)
-    shown = [value_text(key) for key in itertools.compress(keys, constants)]
-    shown += [f"{count} of type {name}" for name, count in others.items()]
-    return f"the keys {', '.join(shown)}" if shown else "no keys"
-
-
-def _is_constant(key: object) -> bool:
-    return type(key) in _ATOMS or (type(key) is tuple and all(map(_is_constant, key)))
-
-
-_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _WORDS: dict[str, Callable[[Any], Any]] = {
     "arg": lambda arg: arg,
-    "class": _class_name,
-    "a_class": lambda cls: with_article(_class_name(cls)),
+    "class": class_name,
+    "a_class": lambda cls: with_article(class_name(cls)),
     "type": lambda value: type(value).__name__,
     "identity": _identity,
-    "keys": _keys,
+    "keys": keys_text,
     "list": lambda value: list(dict.keys(value) if isinstance(value, dict) else value),
     "length": lambda value: len(value) if isinstance(value, Sized) else "none",
     "shape": lambda tensor: tuple(tensor.shape),
@@ -105,7 +94,7 @@ _WORDS: dict[str, Callable[[Any], Any]] = {
     "grad": lambda tensor: ", requires_grad" if tensor.requires_grad else "",
     "offset": lambda tensor: tensor.storage_offset(),
 }
-"""The fields in the texts of `_C.CHECK_KINDS`."""
+"""The fields in `_C.CheckKind`'s texts of one value."""
 
 
 def in_words(text: str, arg: object) -> str:
@@ -114,7 +103,7 @@ def in_words(text: str, arg: object) -> str:
 
 
 def _describe(kind: str, arg: object = None) -> str:
-    return in_words(_C.CHECK_KINDS[kind], arg)
+    return in_words(_C.CHECK_KINDS[kind].text, arg)
 
 
 class Guard(NamedTuple):
@@ -129,6 +118,8 @@ class Guard(NamedTuple):
 
 def _reason(place: object, kind: str, arg: object = None) -> GuardReason:
     """The text of a check. ``place``: what is checked."""
+    if type(arg) is CodeType and isinstance(place, Source) and place.kind == "c_attr":
+        return CodeReason(str(place), kind, _describe(kind, arg), str(place.parent))
     return GuardReason(str(place), kind, _describe(kind, arg))
 
 

@@ -167,7 +167,7 @@ def _checked(body: Body, later: LaterCall) -> Body:
         nonlocal state
         with torch.enable_grad():  # a reentrant checkpoint calls it without gradients first
             now = _C.GlobalState()
-        is_first, is_same = state is None, state is None or not now.difference(state)
+        is_first, is_same = state is None, state is None or not now.differences(state)
         state = state or now
         own = None if is_first else programs_function(is_same)
         return body(*tensors) if own is None else own(tensors)

@@ -8,9 +8,7 @@ value that was checked.
 
 from __future__ import annotations
 
-import functools
-import string
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +16,7 @@ from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NestedTooDeep
 from dynamo_lite.insight.site import public_name
-from dynamo_lite.insight.value_text import Shown, value_text
+from dynamo_lite.insight.value_text import fill, value_text
 
 from .identity import identity
 
@@ -154,25 +152,6 @@ def ordinal(number: int) -> str:
     """``1st``, ``2nd``."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def fill(text: str, words: Mapping[str, Callable[[Any], object]], subject: object) -> str:
-    """Fill in the fields of a text, each by what ``words`` has for its name."""
-    fields = _fields(text)
-    if not fields:
-        return text
-    values = {field: words[field](subject) for field in fields}
-    try:
-        return text.format_map(values)
-    except ValueError:  # an integer with too many digits
-        return text.format_map({field: Shown(value) for field, value in values.items()})
-
-
-@functools.cache
-def _fields(text: str) -> tuple[str, ...]:
-    """The names of its fields, without what is read of each: ``arg`` for ``{arg[0].dtype}``."""
-    names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
-    return tuple(dict.fromkeys(name.partition(".")[0].partition("[")[0] for name in names))
 
 
 _WORDS: dict[str, Callable[[Source], Any]] = {

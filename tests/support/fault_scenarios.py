@@ -329,7 +329,7 @@ def ordered_and_lacking() -> Scenario:
         made.check(number, "equals", 10**6 + 1, "next")
         captured = made.lookup((ordered, iterator))
         failure = made.test((ordered, iterator))
-        holds = failure is None or (failure.reason, failure.found) == ("next", "a value that cannot be read that way")
+        holds = failure is None or (failure.reason, failure.words) == ("next", "a value that cannot be read that way")
         return [captured in (None, ()), holds or captured is None, made.test((ordered, 1)) is not None]
 
     return Scenario(run, [True] * 3, [ordered, iterator])

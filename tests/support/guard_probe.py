@@ -126,13 +126,23 @@ def check_holds(x: Any, kind: str, arg: Any, *path: tuple[Any, ...]) -> None:
     probe(x, look)
 
 
-def check_fails(x: Any, kind: str, arg: Any, *path: tuple[Any, ...], found: str | None = None) -> None:
+def check_fails(
+    x: Any,
+    kind: str,
+    arg: Any,
+    *path: tuple[Any, ...],
+    words: str = "",
+    differences: tuple[_C.Difference, ...] | None = None,
+) -> None:
+    """The check fails, and reports the value that it was made of, in what it differs, and what else has to be said."""
+
     def look(p: Probe) -> None:
         p.demand(p.at(*path), kind, arg)
         failure = p.failure()
         assert failure.reason == f"reason of {kind}"
         assert failure.kind in (kind, "present")
-        if found is not None:
-            assert found in failure.found, failure.found
+        assert failure.value is (x if not path else failure.value)
+        assert words in failure.words, failure.words
+        assert differences is None or failure.differences == differences
 
     probe(x, look)

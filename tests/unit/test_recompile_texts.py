@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import enum
+import string
 import warnings
 
 import pytest
 import torch
 
 import dynamo_lite as dl
+from dynamo_lite import _C
+from dynamo_lite.insight import changes as changes_of
 
 _EACH = "each value or object is compiled separately, up to dl.config.recompile_limit"
 _FUNCTION = "each function is compiled separately: define it once, and pass the same one"
@@ -81,7 +84,50 @@ def keywords(x, **options):
     return x + len(options)
 
 
+def lookup(x, options):
+    return x + options.get("scale", 1)
+
+
+def attribute(x, settings):
+    return x + getattr(settings, "shift", 1)
+
+
+def members(x, names):
+    return x + len(names) + ("a" in names)
+
+
+def writing(x, y):
+    x.add_(1)
+    return x + y
+
+
+def adding(x, y):
+    return x + y
+
+
+def comparing(x, value):
+    return x + 1 if value is MARKER else x - 1
+
+
+def offset(x):
+    return x + x.storage_offset()
+
+
 IDS = torch.zeros(2, 8, dtype=torch.long)
+MARKER = Settings(Color.RED)
+_ALIASES = "inputs that are one object or share memory are compiled separately"
+
+
+def with_shift(shift):
+    settings = Settings(Color.RED)
+    settings.shift = shift
+    return settings
+
+
+def halves():
+    """Returns two tensors that share memory."""
+    base = torch.ones(3)
+    return base[:2], base[1:]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +178,48 @@ IDS = torch.zeros(2, 8, dtype=torch.long)
             summed,
             [(IDS, iter([1, 2])), (IDS, iter([1]))],
             f"the 2nd item that numbers yields: nothing there, was there. Hint: {_EACH}",
+        ),
+        (
+            lookup,
+            [(IDS, {"scale": 2, "a": 1}), (IDS, {"a": 1})],
+            f"options: the key 'scale' is missing, was there. Hint: {_EACH}",
+        ),
+        (
+            lookup,
+            [(IDS, {"a": 1}), (IDS, {"scale": 2})],
+            f"options: the key 'scale' is there, was missing. Hint: {_EACH}",
+        ),
+        (
+            attribute,
+            [(IDS, Settings(Color.RED)), (IDS, with_shift(2))],
+            f"settings: has an instance attribute 'shift', had none. Hint: {_EACH}",
+        ),
+        (members, [(IDS, {"a", "b"}), (IDS, {"c", "d"})], f"names: a set of other items. Hint: {_EACH}"),
+        (
+            comparing,
+            [(IDS, MARKER), (IDS, Settings(Color.RED))],
+            f"'value is MARKER' no longer holds: they are different objects. Hint: {_ALIASES}",
+        ),
+        (
+            calling,
+            [(torch.ones(2), abs), (torch.ones(2), Settings)],
+            f"function: the class Settings, was the function abs. Hint: {_FUNCTION}",
+        ),
+        (
+            writing,
+            [(torch.ones(2), torch.ones(2)), halves()],
+            f"two of its inputs share memory, and it writes to one of them. Hint: {_ALIASES}",
+        ),
+        (
+            adding,
+            [(IDS, IDS + 1), (IDS, IDS)],
+            f"two of its inputs are one object, and were different ones. Hint: {_ALIASES}",
+        ),
+        (
+            offset,
+            [(torch.ones(6)[2:4],), (torch.ones(6)[1:3],)],
+            "x: storage offset 1, was 2. "
+            "Hint: each place of a view in its storage is compiled separately: call .clone() before",
         ),
     ],
 )
@@ -188,3 +276,19 @@ def test_recompile_limit_text_has_the_changes_and_a_hint():
         "Hint: each value or object is compiled separately. "
         "Or allow more versions: dl.config.recompile_limit = 4 (it is 2)"
     )
+
+
+def test_texts_of_all_kinds_have_known_fields():
+    for kind, row in _C.CHECK_KINDS.items():
+        for text in (row.change, row.remark, row.about):
+            assert {name for _, name, _, _ in string.Formatter().parse(text)} - {None} <= set(changes_of._WORDS), kind
+        fields = {name for _, name, _, _ in string.Formatter().parse(row.difference)}
+        assert fields - {None} <= {"what", "now", "was"}, kind
+
+
+def test_change_of_grad_mode_is_named(caplog):
+    compiled = dl.compile(adding, backend="eager")
+    compiled(IDS, 1)
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"), torch.no_grad():
+        compiled(IDS, 1)
+    assert " is compiled again: grad mode is off, was on. Hint: call it in the same modes of torch" in caplog.text
