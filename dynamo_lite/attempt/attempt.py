@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dynamo_lite import config
 from dynamo_lite.attempt.provenance import Provenance
 from dynamo_lite.attempt.side_effects import SideEffects
 from dynamo_lite.insight.site import Site
-from dynamo_lite.records.calls_around_graph import CallBeforeGraph
+from dynamo_lite.records.calls_before_graph import BeforeGraph
 from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.node_origin import NodeOrigin
@@ -18,31 +17,21 @@ from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
-from dynamo_lite.variables.core.base import Clearable, VariableTracker
+from dynamo_lite.variables.core.base import Translator, VariableTracker
+from dynamo_lite.variables.core.record_interfaces import Clearable
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
-from .object_state import ObjectState
 from .torch_state import TorchState
-
-if TYPE_CHECKING:
-    from dynamo_lite.translator.core import InstructionTranslator
-
 
 _Kept = TypeVar("_Kept", bound=Clearable)
 
 
-@dataclass
-class BeforeGraph:
-    """The work that generated code does before it calls the graph."""
+class Frame(Translator, Protocol):
+    """A frame that is interpreted."""
 
-    calls: list[CallBeforeGraph] = field(default_factory=list)
-    """Calls, in program order."""
-    restores_random_state = False
-    """Whether the program has restored a state of torch's generators, which is done after the graph."""
-
-    def close(self) -> None:
-        self.calls.clear()
+    def node_origin(self) -> NodeOrigin: ...
+    def close(self) -> None: ...
 
 
 class Attempt:
@@ -84,7 +73,7 @@ class Attempt:
         self.graph = GraphBuilder(captures_data)
         self.graph.origin = self._node_origin
         self.shapes = shapes
-        self.effects = SideEffects(self.guards, ObjectState)
+        self.effects = SideEffects(self.guards)
         self.values = KnownValues(self, namespace, builtins_namespace)
         self.torch_state = TorchState()
         self.provenance = Provenance()
@@ -98,7 +87,7 @@ class Attempt:
         """Conditions on tensor data. If one fails at run time, the frame runs again in eager."""
         self.ahead = ahead
         """Calls made while tracing, by this and earlier attempts at the frame."""
-        self.innermost: InstructionTranslator | None = None
+        self.innermost: Frame | None = None
         """The translator of the innermost active frame."""
         self.steps = 0
         """How many instructions all translators interpreted."""
@@ -112,7 +101,7 @@ class Attempt:
         """Containers whose ``repr`` is being computed, to detect recursion."""
         self.has_handlers = False
         """Whether traced code has exception handlers."""
-        self.cell_frames: list[InstructionTranslator] = []
+        self.cell_frames: list[Frame] = []
         """Frames that create cells. Their cells refer back to them."""
 
     @property

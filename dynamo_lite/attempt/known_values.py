@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedKey
 from dynamo_lite.sources.identity import identity
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import GraphTensor, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Attempt, GraphTensor, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
 from dynamo_lite.variables.core.namespaces import check_namespace
@@ -24,9 +24,6 @@ from dynamo_lite.variables.python.functions.function import GlobalScope
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.python.objects.opaque import wrap_opaque
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
-
-if TYPE_CHECKING:
-    from .attempt import Attempt
 
 _CONSTANTS = frozenset(CONSTANT_TYPES)
 

@@ -8,18 +8,15 @@ autograd's graph.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.fx
 from torch.autograd.graph import Node
 
 from dynamo_lite.records.autograd_history import history
-
-if TYPE_CHECKING:
-    from dynamo_lite.variables.core.base import VariableTracker
-    from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
-    from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 
 _Kind = TypeVar("_Kind")
 
@@ -31,7 +28,7 @@ class Provenance:
         self.step = 0
         self._created: dict[VariableTracker, int] = {}
         self.generators: dict[GeneratorVariable, int] = {}
-        self.leaves: dict[TensorVariable, int] = {}
+        self.leaves: dict[VariableTracker, int] = {}
         self._raised: dict[VariableTracker, int] = {}
         self._recorded: dict[Node, int] = {}
         self._freed: dict[Node, int] = {}
@@ -77,12 +74,13 @@ class Provenance:
 
     # -- generators ----------------------------------------------------------------------------------------------------
 
-    def created_generator(self, generator: GeneratorVariable) -> None:
+    def created_generator(self, generator: VariableTracker) -> None:
+        assert isinstance(generator, GeneratorVariable)
         self.generators[generator] = self.step
 
     # -- leaves --------------------------------------------------------------------------------------------------------
 
-    def created_leaf(self, tensor: TensorVariable) -> None:
+    def created_leaf(self, tensor: VariableTracker) -> None:
         """Record that a tensor which was created during tracing starts to require gradients."""
         self.leaves[tensor] = self.step
 

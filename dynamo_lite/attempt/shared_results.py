@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING
 
 from dynamo_lite.records.restart import specialize_before
-
-if TYPE_CHECKING:
-    from dynamo_lite.variables.core.base import VariableTracker
+from dynamo_lite.variables.core.base import VariableTracker
 
 
 class SharedResults:

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation
 from dynamo_lite.records.guards import Guards
+from dynamo_lite.variables.core.base import Planner, VariableTracker
+from dynamo_lite.variables.core.record_interfaces import Effect, Globals
 
+from .object_state import ObjectState
 from .shared_results import SharedResults
 
-if TYPE_CHECKING:
-    from dynamo_lite.attempt.object_state import ObjectState
-    from dynamo_lite.variables.core.base import VariableTracker
-    from dynamo_lite.variables.python.functions.function import GlobalScope
+
+class CallAfterGraph:
+    """A noted effect: a call with values of the program."""
+
+    def __init__(self, function: Callable[..., object], *args: VariableTracker) -> None:
+        self.function = function
+        self.args = args
+
+    def replay(self, plan: Planner) -> None:
+        plan.do(self.function, *self.args)
 
 
 class OperatorFunction(NamedTuple):
@@ -34,20 +43,19 @@ class OperatorFunction(NamedTuple):
 
 
 class SideEffects:
-    """The record of one attempt. ``state_of``: takes a snapshot of a tracker."""
+    """The record of one attempt."""
 
-    def __init__(self, guards: Guards, state_of: Callable[[VariableTracker], ObjectState]) -> None:
+    def __init__(self, guards: Guards) -> None:
         self._guards = guards
-        self._state_of = state_of
         self.written: dict[VariableTracker, ObjectState | None] = {}
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
-        self.written_globals: dict[tuple[GlobalScope, str], VariableTracker | None] = {}
+        self.written_globals: dict[tuple[Globals[VariableTracker], str], VariableTracker | None] = {}
         """Scope and name -> the value that was stored last; None: the global was deleted."""
-        self.noted: list[Any] = []
+        self.noted: list[Effect] = []
         """The other events to replay."""
         self.count = 0
         """How many effects there were so far, on objects created during tracing too."""
-        self._last: dict[VariableTracker | tuple[GlobalScope, str], int] = {}
+        self._last: dict[VariableTracker | tuple[Globals[VariableTracker], str], int] = {}
         """Tracker, or scope and name -> the count at its last effect."""
         self._fixed: set[VariableTracker] = set()
         """Trackers of objects that the graph reads as they were before it."""
@@ -75,9 +83,9 @@ class SideEffects:
             self._refuse_fixed()
         for body in self._bodies:
             if tracker not in body.mutated and (tracker.source is not None or tracker in body.outside):
-                body.mutated[tracker] = self._state_of(tracker)
+                body.mutated[tracker] = ObjectState(tracker)
         if tracker.source is not None and tracker not in self.written:
-            self.written[tracker] = self._state_of(tracker)
+            self.written[tracker] = ObjectState(tracker)
             self._guards.distinct(tracker.source)
 
     def fix(self, trackers: Iterable[VariableTracker]) -> None:
@@ -96,7 +104,7 @@ class SideEffects:
     def restate(self, tracker: VariableTracker) -> None:
         """Renew the state before the mutation: reading the object has shown more of it since."""
         if self.written.get(tracker) is not None:
-            self.written[tracker] = self._state_of(tracker)
+            self.written[tracker] = ObjectState(tracker)
 
     @property
     def in_body(self) -> bool:
@@ -113,7 +121,7 @@ class SideEffects:
         are ``outside``, unless it restores them, or ``runs_once``, where the program calls it. Iterators don't record
         that they are advanced, so all are compared."""
         iterators = () if runs_once else (each for each in outside if each.is_iterator)
-        body = OperatorFunction(outside, runs_once, {each: self._state_of(each) for each in iterators}, [])
+        body = OperatorFunction(outside, runs_once, {each: ObjectState(each) for each in iterators}, [])
         self._bodies.append(body)
         try:
             yield body
@@ -131,13 +139,17 @@ class SideEffects:
             self._refuse("it sets attributes of a tensor")
         self.written.setdefault(tracker)
 
-    def note(self, event: Any) -> None:
+    def note(self, event: Effect) -> None:
         """Record an event to replay that changes nothing that tracing reads, so it needs no order among the effects."""
         if self._bodies:
             self._refuse("it has a side effect that can't be captured")
         self.noted.append(event)
 
-    def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:
+    def note_call(self, function: Callable[..., object], *args: VariableTracker) -> None:
+        """`note` a call with values of the program."""
+        self.note(CallAfterGraph(function, *args))
+
+    def write_global(self, scope: Globals[VariableTracker], name: str, value: VariableTracker | None) -> None:
         """Record the store of a global; None deletes it."""
         self.count += 1
         if not all(body.runs_once for body in self._bodies):

@@ -5,19 +5,12 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+from dynamo_lite.variables.core.record_interfaces import EnteredContext
 from dynamo_lite.variables.python.objects.user_object import has_torch_function
-
-
-class EnteredContext(Protocol):
-    """A context manager that is entered for real while tracing."""
-
-    def leave(self) -> None:
-        """Restore the state that entering it changed."""
-        ...
 
 
 class TorchState:

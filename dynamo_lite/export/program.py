@@ -17,8 +17,7 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.attempt.attempt import Attempt
-from dynamo_lite.attempt.object_state import ObjectState
-from dynamo_lite.attempt.side_effects import SideEffects
+from dynamo_lite.attempt.side_effects import CallAfterGraph, SideEffects
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.callables.compiled_function import disabled_function
 from dynamo_lite.callables.compiled_module import CompiledModule
@@ -31,10 +30,9 @@ from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, HandledFailureInExport
-from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.python.functions.function import GlobalScope
+from dynamo_lite.variables.core.record_interfaces import Globals
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.contexts.streams import StreamUses
 
@@ -204,7 +202,7 @@ class _PlacedEffects(SideEffects):
     """Side effects, with the user's frames at the first mutation of each object or global."""
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.guards, ObjectState)
+        super().__init__(attempt.guards)
         self._attempt = attempt
         self.places: dict[object, tuple[FrameSummary, ...]] = {}
 
@@ -221,7 +219,7 @@ class _PlacedEffects(SideEffects):
         super().decorate(tracker)
         self._note(tracker)
 
-    def write_global(self, scope: GlobalScope, name: str, value: VariableTracker | None) -> None:
+    def write_global(self, scope: Globals[VariableTracker], name: str, value: VariableTracker | None) -> None:
         super().write_global(scope, name, value)
         self._note((scope, name))
 

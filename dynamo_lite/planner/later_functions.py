@@ -5,14 +5,15 @@ from __future__ import annotations
 import types
 from typing import NoReturn
 
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.codegen.emitter import load, run
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.plan.rows import Constant, Item, Local, Reload, Value
-from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
+from dynamo_lite.records.calls_before_graph import CallBeforeGraph
 from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
+from dynamo_lite.variables.core.base import NotConstant, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunction, LaterFunctions
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
@@ -73,7 +74,7 @@ def call_around_graph(attempt: Attempt) -> MadeByCPython | None:
                 return each.refusal(f"{error}, which generated code can't create")
             each.add_globals()
             attempt.before_graph.calls.append(CallBeforeGraph(each.later.begin, tuple(each.roots)))
-            attempt.effects.note(CallAfterGraph(each.later.end))
+            attempt.effects.note_call(each.later.end)
     return None
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.fx
 
 from dynamo_lite import _C
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.codegen.emitter import result_name
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
@@ -45,15 +46,12 @@ from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.runtime.streams import release, wait_for
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker
+from dynamo_lite.variables.core.base import NotConstant, Part, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable, formula_value
 from dynamo_lite.variables.torch.contexts.streams import StreamUses
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
-
-if TYPE_CHECKING:
-    from dynamo_lite.variables.core.base import Part
 
 _BY_VALUE = frozenset({int, float, complex, str, bytes})
 """Types of constants of which the program isn't promised the very object."""

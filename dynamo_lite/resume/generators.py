@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import live_locals
 from dynamo_lite.records.code_origin import reads_frame_by_name
@@ -21,13 +20,11 @@ from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
 from .graph_break import argument_of_super
+from .interpreted_frame import InterpretedFrame
 from .resume_code import NEW, RESUME_CODES, STACK, WAITING, ResumePoint, original_position
 
-if TYPE_CHECKING:
-    from dynamo_lite.translator.core import InstructionTranslator
 
-
-def generator_call(frame: InstructionTranslator) -> CreatingCall:
+def generator_call(frame: InterpretedFrame) -> CreatingCall:
     """The call that creates a generator which continues this frame.
 
     Raises:
@@ -50,7 +47,7 @@ def generator_call(frame: InstructionTranslator) -> CreatingCall:
     return CreatingCall(create_generator, (function, frame.started), [TupleVariable(cells), *values])
 
 
-def _stack(frame: InstructionTranslator) -> Sequence[VariableTracker]:
+def _stack(frame: InterpretedFrame) -> Sequence[VariableTracker]:
     """The stack where the frame continues. A generator that has not started may have one from CPython 3.15 on: a
     generator expression then has its iterator there, and in the arguments of a resume function until that starts."""
     info = RESUME_CODES.info(frame.code)
@@ -60,7 +57,7 @@ def _stack(frame: InstructionTranslator) -> Sequence[VariableTracker]:
     return [NULL if at in point.nulls else frame.locals[STACK.format(at)] for at in range(point.depth)]
 
 
-def _position(frame: InstructionTranslator) -> tuple[types.CodeType, int]:
+def _position(frame: InterpretedFrame) -> tuple[types.CodeType, int]:
     """The user's code and the index at which it continues: one after the program counter, since the prologue does what
     the first instruction there does. A generator suspended at the ``yield`` of its prologue continues where that
     one would."""

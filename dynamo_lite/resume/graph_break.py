@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import (
@@ -38,6 +37,7 @@ from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, can_be_left
 
 from .dead_variables import exists, is_deallocation_observable, rebound_by_closures
+from .interpreted_frame import StoppedFrame, StoppedRoot
 from .iterator_recipes import IteratorRecipes, Recipe
 from .resume_code import (
     ERROR,
@@ -50,9 +50,6 @@ from .resume_code import (
     raise_unbound,
 )
 from .varying_numbers import Varying, jumps_back, varying_numbers
-
-if TYPE_CHECKING:
-    from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
 _KEPT = "___kept{}"
 """Copies of the stack values that a handler expects, kept while the instruction runs."""
@@ -133,7 +130,7 @@ def why_not_breakable(code: types.CodeType, namespace: Mapping[str, object], ind
 class BrokenFrame:
     """A frame at the instruction where it is split: the user's code and index, the stack, the names."""
 
-    def __init__(self, tx: StoppingTranslator) -> None:
+    def __init__(self, tx: StoppedFrame) -> None:
         self.tx = tx
         self.instruction: Instruction = tx.current
         self.original, index = original_position(tx.code, self.instruction.index)
@@ -297,9 +294,9 @@ class BrokenFrame:
 class FrameBreaker(BrokenFrame):
     """The break of the root frame: `plan` decides what survives it, then `emit` writes it."""
 
-    tx: RootTranslator
+    tx: StoppedRoot
 
-    def __init__(self, root: RootTranslator) -> None:
+    def __init__(self, root: StoppedRoot) -> None:
         super().__init__(root)
         self.end = Break((), (), "")
         self.kept = 0

@@ -14,7 +14,6 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from inspect import CO_GENERATOR
-from typing import TYPE_CHECKING
 
 from dynamo_lite import _C
 from dynamo_lite.bytecode import Instruction, assemble, effect, emit, roles
@@ -29,12 +28,10 @@ from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
 from .dead_variables import is_deallocation_observable
 from .graph_break import BrokenFrame, FrameBreaker, why_not_breakable
+from .interpreted_frame import StoppedFrame, StoppedRoot
 from .iterator_recipes import IteratorRecipes
 from .resume_code import ARGUMENTS, CLOSURE, ERROR, RESUME_CODES, SELF, STACK, ResumePoint, original_position
 from .varying_numbers import in_arguments, varying_numbers
-
-if TYPE_CHECKING:
-    from dynamo_lite.translator.core import RootTranslator, StoppingTranslator
 
 _NEXT = "___next"
 _ARGS = "___args"
@@ -74,7 +71,7 @@ def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
 class _Callee(BrokenFrame):
     """An inlined frame that is split. Its values are in locals of the root's new code."""
 
-    def __init__(self, tx: StoppingTranslator) -> None:
+    def __init__(self, tx: StoppedFrame) -> None:
         super().__init__(tx)
         self.namespace: dict[str, object] = tx.scope.namespace
         is_block = enters_block(self.instruction)
@@ -179,7 +176,7 @@ def _keep(plan: Planner, value: Value, name: str) -> str:
 class NestedBreaker:
     """A break of the root frame and of the callees down to the instruction: planned, then emitted."""
 
-    def __init__(self, root: RootTranslator) -> None:
+    def __init__(self, root: StoppedRoot) -> None:
         self.root = FrameBreaker(root)
         _, *inlined = root.stopped()
         self.callees = [_Callee(tx) for tx in inlined]

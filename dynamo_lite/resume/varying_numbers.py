@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.bytecode.decode import PerCode
@@ -20,10 +20,8 @@ from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import LazyVariable
 
+from .interpreted_frame import InterpretedFrame
 from .resume_code import ARGUMENTS, STACK, ResumePoint
-
-if TYPE_CHECKING:
-    from .graph_break import BrokenFrame
 
 _MOST_RESULTS = 4
 """The most tensors that an operator whose results have sizes of data returns: ``unique`` with all it can return."""
@@ -52,6 +50,16 @@ class Varying(NamedTuple):
         return str(source), self.dim
 
 
+class SplitFrame(Protocol):
+    """A frame, and the instruction of the user's code at which it is split."""
+
+    index: int
+    original: types.CodeType
+
+    @property
+    def tx(self) -> InterpretedFrame: ...
+
+
 jumps_back = PerCode(
     lambda code: [
         (each.target.index, each.index)
@@ -62,7 +70,7 @@ jumps_back = PerCode(
 """The indices of targets and jumps that lead back."""
 
 
-def varying_numbers(frame: BrokenFrame, point: ResumePoint) -> Iterator[Varying]:
+def varying_numbers(frame: SplitFrame, point: ResumePoint) -> Iterator[Varying]:
     """Those that a frame passes on to its resume function."""
     tx, arguments = frame.tx, point.arguments()
     assigned = _assigned_in_loops(frame.original, frame.index)
@@ -113,7 +121,7 @@ def _assigned_in_loops(code: types.CodeType, index: int) -> set[str] | None:
     return {name for name in stored if name is not None}
 
 
-def _results(frame: BrokenFrame, point: ResumePoint) -> Iterator[Varying]:
+def _results(frame: SplitFrame, point: ResumePoint) -> Iterator[Varying]:
     """What an instruction gives that breaks the graph because it depends on data. It decides the first size of
     tensors."""
     graph_break = frame.tx.attempt.restart_facts.graph_break

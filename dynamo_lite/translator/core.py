@@ -9,6 +9,7 @@ from typing import NamedTuple, NoReturn
 
 from dynamo_lite import config
 from dynamo_lite.attempt.attempt import Attempt
+from dynamo_lite.attempt.side_effects import SideEffects
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
@@ -40,11 +41,11 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.reachable import Holder
+from dynamo_lite.variables.core.record_interfaces import Globals
 from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.functions.arguments import bind_arguments
 from dynamo_lite.variables.python.functions.function import (
     CellVariable,
-    GlobalScope,
     PythonFunctionVariable,
     note_called,
 )
@@ -73,7 +74,7 @@ class Frame(NamedTuple):
     """What a frame starts with: code, globals, arguments, closure."""
 
     code: types.CodeType
-    scope: GlobalScope
+    scope: Globals[VariableTracker]
     locals: dict[str, VariableTracker]
     """The arguments by name."""
     closure: Sequence[CellVariable]
@@ -87,6 +88,9 @@ class InstructionTranslator(Operations, Holder):
     """
 
     attempt: Attempt
+    effects: SideEffects
+    scope: Globals[VariableTracker]
+    cells: dict[str, CellVariable]
 
     def __init__(self, attempt: Attempt, frame: Frame, parent: InstructionTranslator | None = None) -> None:
         code = frame.code
@@ -103,7 +107,7 @@ class InstructionTranslator(Operations, Holder):
         attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
         self.scope = frame.scope
         self.locals = frame.locals
-        self.cells: dict[str, CellVariable] = dict(zip(code.co_freevars, frame.closure))
+        self.cells = dict(zip(code.co_freevars, frame.closure))
         self.parent: InstructionTranslator | None = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.stack: list[VariableTracker] = []

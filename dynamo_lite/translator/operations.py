@@ -85,7 +85,6 @@ _FOLDING_ERRORS: tuple[type[Exception], ...] = (Warning, *code_origin.FOLDED_ERR
 _NO_SAMPLE: tuple[type[Exception], ...] = (NotConstant, *code_origin.FOLDED_ERRORS)
 """Errors of an operation on sample operands: an operand has no sample value, or an empty one."""
 _NO_INTEGER = "'{}' object cannot be interpreted as an integer"
-_NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
 
 
 class Operations(_Base):
@@ -185,15 +184,7 @@ class Operations(_Base):
 
     def subscript_value(self, key: VariableTracker, message: str) -> Any:
         """The integer or slice that indexes a sequence."""
-        return self.slice_value(key) if isinstance(key, SliceVariable) else self.index_value(key, message)
-
-    def slice_value(self, variable: SliceVariable) -> slice:
-        """A slice with constant bounds."""
-        bounds = [bound.realize() for bound in variable.parts]
-        value = slice(*(None if self.is_none(each) else self.index_value(each, _NO_SLICE_INDEX) for each in bounds))
-        if value.step == 0:
-            self.raise_error(ValueError, "slice step cannot be zero")
-        return value
+        return key.real_slice(self) if isinstance(key, SliceVariable) else self.index_value(key, message)
 
     # -- identity, truth, comparison -------------------------------------------------------------------------------
 
@@ -560,7 +551,7 @@ class Operations(_Base):
         if why is not None:
             unsupported(UnknownCall(function.describe(), why))
 
-    def class_method(self, cls: ClassVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def class_method(self, cls: VariableTracker, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method in C called on a class: ``type``'s own, or a builtin's class method."""
         if not class_compares_by_identity(cls.value):
             unsupported(UnsupportedAttribute(cls.describe(), name, "its metaclass overrides the comparison of classes"))

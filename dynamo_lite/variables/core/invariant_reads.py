@@ -29,7 +29,7 @@ import os
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -38,15 +38,12 @@ from dynamo_lite.bytecode import Instruction, decode, reachable_from, roles
 from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
-from dynamo_lite.records.subgraphs import Runs
+from dynamo_lite.records.subgraphs import Runs, Scope
 from dynamo_lite.runtime import triton_kernels
 
-from .base import Translator, VariableTracker, unsupported
+from .base import Cell, Translator, VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
-
-if TYPE_CHECKING:
-    from dynamo_lite.records.subgraphs import Scope
-    from dynamo_lite.variables.python.functions.function import CellVariable, GlobalScope
+from .record_interfaces import Globals
 
 _INVARIANT = (
     *CONSTANT_TYPES,
@@ -77,7 +74,7 @@ def is_read_later(tx: Translator) -> bool:
     return tx.graph.scope.in_backward and not (is_library(tx.code) or is_polyfill(tx.code))
 
 
-def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableTracker) -> None:
+def check_global(tx: Translator, scope: Globals[VariableTracker], name: str, value: VariableTracker) -> None:
     """Break the graph if a global, or attribute of a module, that a backward reads isn't invariant. A checkpoint's
     function, which is called again in the backward, may read all that its module doesn't assign to."""
     namespace = scope.namespace
@@ -97,7 +94,7 @@ def check_global(tx: Translator, scope: GlobalScope, name: str, value: VariableT
         check_value(value, f"the global {name}")
 
 
-def check_cell(tx: Translator, cell: CellVariable, name: str, value: VariableTracker) -> None:
+def check_cell(tx: Translator, cell: Cell, name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
     checkpoints check what pre-existing variables hold."""
     in_backward = tx.graph.scope.in_backward
@@ -184,7 +181,7 @@ def is_of_library(module: Any) -> bool:
 # -- who assigns to a variable -----------------------------------------------------------------------------------------
 
 
-def _assigned_names(scope: GlobalScope) -> frozenset[str]:
+def _assigned_names(scope: Globals[VariableTracker]) -> frozenset[str]:
     """The globals that functions of their module assign to."""
     if scope.assigned_names is None:
         stores = [
@@ -237,7 +234,7 @@ def _nested_codes(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.Code
             yield from _nested_codes((*path, const))
 
 
-def is_assigned_once(tx: Translator, cell: CellVariable, name: str) -> bool:
+def is_assigned_once(tx: Translator, cell: Cell, name: str) -> bool:
     """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
     frame, own_name = cell.creator or find_in_root(tx, cell)
     if frame is not None:
@@ -247,7 +244,7 @@ def is_assigned_once(tx: Translator, cell: CellVariable, name: str) -> bool:
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
 
-def find_in_root(tx: Translator, cell: CellVariable) -> tuple[Translator | None, str]:
+def find_in_root(tx: Translator, cell: Cell) -> tuple[Translator | None, str]:
     """The root frame and the cell's name in it, if the frame created the cell before an earlier graph break."""
     root: Translator = tx
     while root.parent is not None:

@@ -8,7 +8,6 @@ import threading
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnknownCall
-from dynamo_lite.records.calls_around_graph import CallAfterGraph
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import BuiltinMethodVariable
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
@@ -31,7 +30,7 @@ class LockVariable(OpaqueVariable):
 
     def method___exit__(self, tx: Translator, *error: VariableTracker) -> VariableTracker:
         """The frame begins inside of the block. If the graph fails, the error leaves the block in CPython."""
-        tx.effects.note(CallAfterGraph(type(self.value).__exit__, self, *[ConstantVariable(None)] * 3))
+        tx.effects.note_call(type(self.value).__exit__, self, *[ConstantVariable(None)] * 3)
         return ConstantVariable(None)
 
 

@@ -51,8 +51,9 @@ from .classes import ClassVariable
 from .isinstance_checks import derives, plain_is_instance
 
 
-def construct(tx: Translator, cls: ClassVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+def construct(tx: Translator, cls: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``cls(...)``: the model of a known class, otherwise ``__call__`` of its metaclass."""
+    assert isinstance(cls, ClassVariable)
     value = cls.value
     if not class_compares_by_identity(value):
         unsupported(NotCreated(cls.describe(), "its metaclass overrides equality or hashing of classes"))

@@ -19,6 +19,7 @@ from dynamo_lite.variables.core.base import (
     Args,
     Attempt,
     Exhausted,
+    KnownMapping,
     Kwargs,
     NotConstant,
     Planner,
@@ -32,19 +33,20 @@ from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
-from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.keys import AS_DICT_KEY, PLAIN_KEYS, key_of
 from dynamo_lite.variables.core.operator_symbols import COMPARE
+from dynamo_lite.variables.core.record_interfaces import Effects
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
+from dynamo_lite.variables.python.containers.item_comparison import ItemComparison
 
 from .sequences import ListVariable, TupleVariable
 
 if TYPE_CHECKING:
-    from dynamo_lite.attempt.side_effects import SideEffects
+    pass
 
 
-class DictVariable(ContainerVariable):
+class DictVariable(ContainerVariable, KnownMapping):
     """A dict, or the items of an OrderedDict or defaultdict.
 
     ``items``: the values by their keys, as `key_of` represents them; ``keys``: the trackers of the keys that aren't
@@ -173,7 +175,7 @@ class DictVariable(ContainerVariable):
             return self
         return None
 
-    def _merge(self, other: DictVariable) -> None:
+    def _merge(self, other: KnownMapping) -> None:
         for raw, value in other.items.items():
             self.store(raw, other.key_variable(raw), value)
 
@@ -246,7 +248,7 @@ class DictVariable(ContainerVariable):
             self.assign(tx, name, ConstantVariable(name), value)
         return ConstantVariable(None)
 
-    def _items_to_merge(self, tx: Translator, other: VariableTracker) -> DictVariable | None:
+    def _items_to_merge(self, tx: Translator, other: VariableTracker) -> KnownMapping | None:
         """The items of a mapping that ``update`` or ``|`` adds; None for a value without ``keys``. An OrderedDict reads
         them from an instance of a derived class by its ``keys`` and ``__getitem__``."""
         if other.payload is not None and self.cls is OrderedDict:
@@ -465,7 +467,7 @@ class DictIterator(IteratorVariable):
     def _live_order(self) -> list[Any]:
         return list(reversed(self.items.items) if self.is_reversed else self.items.items)
 
-    def _changed_at(self, effects: SideEffects) -> int:
+    def _changed_at(self, effects: Effects[VariableTracker]) -> int:
         """The number of the last side effect that may have changed the keys."""
         return effects.last(self.of) if self.items is self.of else effects.count
 

@@ -28,10 +28,10 @@ from dynamo_lite.variables.core.base_kinds import ContainerVariable, IteratorVar
 from dynamo_lite.variables.core.class_lookup import is_final, own_namespace
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
-from dynamo_lite.variables.core.item_comparison import ItemComparison
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if, wraps_type
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
+from dynamo_lite.variables.python.containers.item_comparison import ItemComparison
 
 _EXTENDED_BY_OWN_ITEMS = sys.version_info >= (3, 13)
 """Whether a list that is extended by itself doesn't call its ``__iter__``."""
@@ -421,6 +421,9 @@ class ListVariable(MutableSequence):
         plan.do(list.__setitem__, plan.reload(self.source), plan.constant(slice(None)), items)
 
 
+_NO_SLICE_INDEX = "slice indices must be integers or None or have an __index__ method"
+
+
 class SliceVariable(VariableTracker):
     """A slice. ``parts``: start, stop and step."""
 
@@ -460,8 +463,16 @@ class SliceVariable(VariableTracker):
             return None
         return TupleVariable(self.parts).compare(tx, symbol, TupleVariable(other.parts))
 
+    def real_slice(self, tx: Translator) -> slice:
+        """The slice, whose bounds are constant."""
+        bounds = [bound.realize() for bound in self.parts]
+        value = slice(*(None if tx.is_none(each) else tx.index_value(each, _NO_SLICE_INDEX) for each in bounds))
+        if value.step == 0:
+            tx.raise_error(ValueError, "slice step cannot be zero")
+        return value
+
     def method_indices(self, tx: Translator, length: VariableTracker) -> VariableTracker:
-        return tx.make(tx.fold(tx.slice_value(self).indices, (tx.index_value(length),)))
+        return tx.make(tx.fold(self.real_slice(tx).indices, (tx.index_value(length),)))
 
     def construct(self, plan: Planner) -> Value:
         return plan.build("SLICE", self.parts)
@@ -483,7 +494,7 @@ def _index(tx: Translator, value: VariableTracker) -> Any:
     if type(value) is ConstantVariable and type(value.value) is int:
         return value.value
     if isinstance(value, SliceVariable):
-        return tx.slice_value(value)
+        return value.real_slice(tx)
     if tx.is_index(value):
         return tx.index_value(value)
     try:

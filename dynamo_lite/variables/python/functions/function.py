@@ -35,6 +35,7 @@ from dynamo_lite.variables.core.invariant_reads import (
     refuse_read,
 )
 from dynamo_lite.variables.core.namespaces import check_lookup
+from dynamo_lite.variables.core.record_interfaces import Globals
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items
@@ -191,7 +192,7 @@ class PythonFunctionVariable(VariableTracker):
         """The closure, in the order of ``co_freevars``."""
 
     @abstractmethod
-    def scope(self, tx: Translator) -> GlobalScope: ...
+    def scope(self, tx: Translator) -> Globals[VariableTracker]: ...
 
     def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
         """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
@@ -321,7 +322,7 @@ class FunctionVariable(PythonFunctionVariable):
             self._cells = [_as_cell(wrap(cell, source.child("tuple_item", at))) for at, cell in enumerate(cells)]
         return self._cells
 
-    def scope(self, tx: Translator) -> GlobalScope:
+    def scope(self, tx: Translator) -> Globals[VariableTracker]:
         return tx.attempt.values.scope(self.value.__globals__)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -377,7 +378,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
     def __init__(
         self,
         code: types.CodeType,
-        scope: GlobalScope,
+        scope: Globals[VariableTracker],
         cells: Sequence[CellVariable],
         defaults: TupleVariable | None = None,
         keyword_defaults: DictVariable | None = None,
@@ -422,7 +423,7 @@ class NestedFunctionVariable(PythonFunctionVariable):
     def cells(self, tx: Translator) -> Sequence[CellVariable]:
         return self._cells
 
-    def scope(self, tx: Translator) -> GlobalScope:
+    def scope(self, tx: Translator) -> Globals[VariableTracker]:
         return self._scope
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
@@ -588,7 +589,7 @@ class _ResumeFunctionCreated(NestedFunctionVariable):
 
     __slots__ = ("_creator",)
 
-    def __init__(self, creator: ResumeFunction, scope: GlobalScope, cells: list[CellVariable]) -> None:
+    def __init__(self, creator: ResumeFunction, scope: Globals[VariableTracker], cells: list[CellVariable]) -> None:
         super().__init__(creator.code, scope, cells)
         self._creator = creator
 

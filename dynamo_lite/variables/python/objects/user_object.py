@@ -41,6 +41,7 @@ from dynamo_lite.variables.core.base import (
     Args,
     Attempt,
     CreatingCall,
+    KnownMapping,
     Kwargs,
     NotConstant,
     ObservedException,
@@ -269,7 +270,7 @@ class UserObjectVariable(VariableTracker):
         empty = type(self.cls.__name__, (object if self.payload is None else self.payload.python_type(),), {})
         return empty() if self.payload is None else empty(self.payload.sample_value())
 
-    def mapping_items(self, tx: Translator) -> DictVariable | None:
+    def mapping_items(self, tx: Translator) -> KnownMapping | None:
         """``dict(obj)`` reads the items of an instance of dict, unless its class overrides ``__iter__``."""
         if isinstance(self.payload, DictVariable) and tx.lookup(self.cls, "__iter__") is dict.__iter__:
             return self.payload

@@ -18,11 +18,11 @@ from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Attempt, CreatingCall, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.contexts.deferred_warnings import warn_after_graph
 
 _BASE = torch._C._FunctionBase
 

@@ -13,7 +13,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
 from dynamo_lite.plan.rows import Value
-from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
+from dynamo_lite.records.calls_before_graph import CallBeforeGraph
 from dynamo_lite.runtime import streams as at_run_time
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
@@ -385,7 +385,7 @@ def _wait_after_graph(tx: Translator, function: Callable[..., object], *args: Va
         _refuse("synchronizing", "it is called in a function that an operator runs")
     if any(map(_copies_without_waiting, tx.graph.graph.nodes)):
         _refuse("synchronizing", "the graph copies to or from the host without waiting")
-    tx.effects.note(CallAfterGraph(function, *args))
+    tx.effects.note_call(function, *args)
     return ConstantVariable(None)
 
 
@@ -405,7 +405,7 @@ def _synchronize(tx: Translator, device: VariableTracker | None = None) -> Varia
 @models(torch.cuda.empty_cache)
 def _empty_cache(tx: Translator) -> VariableTracker:
     """The call moves behind the graph, since it changes nothing that the program computes."""
-    tx.effects.note(CallAfterGraph(torch.cuda.empty_cache))
+    tx.effects.note_call(torch.cuda.empty_cache)
     return ConstantVariable(None)
 
 
@@ -415,5 +415,5 @@ def record_stream(tx: Translator, tensor: VariableTracker, stream: VariableTrack
     found = _as_stream(stream)
     found.use(tx)
     if tensor.source is not None or found.source is not None:
-        tx.effects.note(CallAfterGraph(torch.Tensor.record_stream, tensor, found))
+        tx.effects.note_call(torch.Tensor.record_stream, tensor, found)
     return ConstantVariable(None)

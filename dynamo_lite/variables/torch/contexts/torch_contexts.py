@@ -29,12 +29,12 @@ from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.deferred_warnings import warn_after_graph
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
+from dynamo_lite.variables.torch.contexts.deferred_warnings import warn_after_graph
 
 Nodes = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., object]]
 """The function that enters a context, its arguments, and the function that exits, given the result of the first."""

@@ -15,7 +15,7 @@ import torch
 
 from dynamo_lite.insight.break_reasons import RandomStateUsed
 from dynamo_lite.plan.rows import Local, Value
-from dynamo_lite.records.calls_around_graph import CallAfterGraph, CallBeforeGraph
+from dynamo_lite.records.calls_before_graph import CallBeforeGraph
 from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.variables.core.base import Args, Kwargs, Planner, Translator, VariableTracker, unsupported
@@ -87,7 +87,7 @@ def _restore(tx: Translator, state: VariableTracker, restore: Callable[[torch.Te
     if not isinstance(found, SavedStateVariable) or tx.effects.in_body:
         unsupported(RandomStateUsed("setting the state of a random number generator", "it was not read in this graph"))
     tx.attempt.before_graph.restores_random_state = True
-    tx.effects.note(CallAfterGraph(restore, found))
+    tx.effects.note_call(restore, found)
     return ConstantVariable(None)
 
 

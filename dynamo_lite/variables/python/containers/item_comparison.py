@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnsupportedOperation
-
-from .base import Translator, VariableTracker, unsupported
-from .deferred_text import concatenated
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.deferred_text import concatenated
 
 
 class StandIn:

@@ -10,9 +10,8 @@ import sys
 import warnings
 
 from dynamo_lite.insight.break_reasons import OutputCall
+from dynamo_lite.variables.core.base import Planner, Translator, unsupported
 from dynamo_lite.variables.polyfills.warnings import may_raise
-
-from .base import Planner, Translator, unsupported
 
 
 def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None:
@@ -27,7 +26,7 @@ def warn_after_graph(tx: Translator, text: str, category: type[Warning]) -> None
 
 
 class _Warning:
-    """A warning to issue after the graph. It isn't a `CallAfterGraph`, whose effect an exported program can't have."""
+    """A warning to issue after the graph. It isn't noted as a call, whose effect an exported program can't have."""
 
     def __init__(self, *arguments: object) -> None:
         self.arguments = arguments
