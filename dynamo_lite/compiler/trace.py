@@ -9,7 +9,8 @@ from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.exc import SkipFrame
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
-from dynamo_lite.translator.core import BreakHere, Frame, RootTranslator
+from dynamo_lite.translator.core import BreakHere, RootTranslator
+from dynamo_lite.translator.stack_machine import Frame
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.namespaces import why_unreadable
 from dynamo_lite.variables.core.wrapping import LazyVariable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.machinery import PathFinder
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST
@@ -19,18 +18,16 @@ from dynamo_lite.variables.python.functions.function import CellVariable, Nested
 
 from .opcodes import opcode
 from .stack import load_builtin, pop_tuple
-
-if TYPE_CHECKING:
-    from .core import InstructionTranslator
+from .stack_machine import StackMachine
 
 
 @opcode("KW_NAMES")
-def kw_names(tx: InstructionTranslator, instruction: Instruction) -> None:
+def kw_names(tx: StackMachine, instruction: Instruction) -> None:
     tx.kw_names = instruction.argval
 
 
 @opcode("CALL")
-def call(tx: InstructionTranslator, instruction: Instruction) -> None:
+def call(tx: StackMachine, instruction: Instruction) -> None:
     args = tx.popn(instruction.arg)
     second, first = tx.stack.pop(), tx.stack.pop()
     beside, other = (second, first) if CALLABLE_FIRST else (first, second)
@@ -48,7 +45,7 @@ def call(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("CALL_FUNCTION_EX")
-def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
+def call_function_ex(tx: StackMachine, instruction: Instruction) -> None:
     kwargs: dict[str, VariableTracker] = {}
     if instruction.arg & 1:
         kwargs, named = UnpackedKwargs(), tx.pop().mapping_items(tx)
@@ -73,7 +70,7 @@ def call_function_ex(tx: InstructionTranslator, instruction: Instruction) -> Non
 
 
 @opcode("MAKE_FUNCTION")
-def make_function(tx: InstructionTranslator, instruction: Instruction) -> None:
+def make_function(tx: StackMachine, instruction: Instruction) -> None:
     code = tx.pop().as_constant()
     flags = instruction.arg
     cells = [_as_cell(each) for each in pop_tuple(tx).items] if flags & 8 else []
@@ -94,12 +91,12 @@ def _as_cell(variable: VariableTracker) -> CellVariable:
 
 
 @opcode("LOAD_BUILD_CLASS")
-def load_build_class(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_build_class(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(load_builtin(tx, "__build_class__"))
 
 
 @opcode("IMPORT_NAME")
-def import_name(tx: InstructionTranslator, instruction: Instruction) -> None:
+def import_name(tx: StackMachine, instruction: Instruction) -> None:
     fromlist, level = tx.pop(), tx.pop()
     name = _absolute_name(tx, instruction.argval, level.as_constant())
     found = loaded_module(tx, name if tx.truth(fromlist) else name.partition(".")[0])
@@ -110,7 +107,7 @@ def import_name(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(found)
 
 
-def _refuse_first_import(tx: InstructionTranslator, package: VariableTracker, name: str) -> None:
+def _refuse_first_import(tx: StackMachine, package: VariableTracker, name: str) -> None:
     """Break the graph where ``from package import name`` imports a submodule that isn't loaded yet."""
     if not isinstance(package, ModuleVariable) or type(package.value) is not ModuleType:
         return  # its class may load attributes when they are read
@@ -122,7 +119,7 @@ def _refuse_first_import(tx: InstructionTranslator, package: VariableTracker, na
         unsupported(FirstImport(submodule))
 
 
-def _absolute_name(tx: InstructionTranslator, name: str, level: int) -> str:
+def _absolute_name(tx: StackMachine, name: str, level: int) -> str:
     if level == 0:
         return name
     package = tx.scope.namespace.get("__package__") or tx.scope.namespace.get("__name__", "").rpartition(".")[0]
@@ -131,7 +128,7 @@ def _absolute_name(tx: InstructionTranslator, name: str, level: int) -> str:
 
 
 @opcode("IMPORT_FROM")
-def import_from(tx: InstructionTranslator, instruction: Instruction) -> None:
+def import_from(tx: StackMachine, instruction: Instruction) -> None:
     module = tx.peek()
     name = instruction.argval
     if not isinstance(module, ModuleVariable):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import sys
-from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import FailsInPython
@@ -19,39 +18,37 @@ from dynamo_lite.variables.python.containers.sets import SetVariable
 
 from .opcodes import opcode
 from .stack import pop_tuple
-
-if TYPE_CHECKING:
-    from .core import InstructionTranslator
+from .stack_machine import StackMachine
 
 
 @opcode("BUILD_TUPLE")
-def build_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
+def build_tuple(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(TupleVariable(tx.take(instruction.arg)))
 
 
 @opcode("BUILD_LIST")
-def build_list(tx: InstructionTranslator, instruction: Instruction) -> None:
+def build_list(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(ListVariable(tx.take(instruction.arg)))
 
 
 @opcode("BUILD_SET")
-def build_set(tx: InstructionTranslator, instruction: Instruction) -> None:
+def build_set(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(SetVariable.of(tx, tx.popn(instruction.arg)))
 
 
 @opcode("BUILD_MAP")
-def build_map(tx: InstructionTranslator, instruction: Instruction) -> None:
+def build_map(tx: StackMachine, instruction: Instruction) -> None:
     operands = tx.take(2 * instruction.arg)
     _push_dict(tx, operands[::2], operands[1::2])
 
 
 @opcode("BUILD_CONST_KEY_MAP")
-def build_const_key_map(tx: InstructionTranslator, instruction: Instruction) -> None:
+def build_const_key_map(tx: StackMachine, instruction: Instruction) -> None:
     keys = pop_tuple(tx).items
     _push_dict(tx, keys, tx.take(instruction.arg))
 
 
-def _push_dict(tx: InstructionTranslator, keys: list[VariableTracker], values: list[VariableTracker]) -> None:
+def _push_dict(tx: StackMachine, keys: list[VariableTracker], values: list[VariableTracker]) -> None:
     created = DictVariable({})
     for key, value in zip(keys, values):
         created.put(tx, key.realize(), value)
@@ -59,44 +56,44 @@ def _push_dict(tx: InstructionTranslator, keys: list[VariableTracker], values: l
 
 
 @opcode("BUILD_SLICE")
-def build_slice(tx: InstructionTranslator, instruction: Instruction) -> None:
+def build_slice(tx: StackMachine, instruction: Instruction) -> None:
     bounds = tx.popn(instruction.arg)
     tx.stack.append(SliceVariable(bounds if len(bounds) == 3 else [*bounds, ConstantVariable(None)]))
 
 
 @opcode("LIST_APPEND")
-def list_append(tx: InstructionTranslator, instruction: Instruction) -> None:
+def list_append(tx: StackMachine, instruction: Instruction) -> None:
     item = tx.stack.pop()
     tx.peek(instruction.arg).call_method(tx, "append", [item], {})
 
 
 @opcode("SET_ADD")
-def set_add(tx: InstructionTranslator, instruction: Instruction) -> None:
+def set_add(tx: StackMachine, instruction: Instruction) -> None:
     item = tx.pop()
     tx.peek(instruction.arg).call_method(tx, "add", [item], {})
 
 
 @opcode("MAP_ADD")
-def map_add(tx: InstructionTranslator, instruction: Instruction) -> None:
+def map_add(tx: StackMachine, instruction: Instruction) -> None:
     value, key = tx.pop(), tx.pop()
     tx.peek(instruction.arg).setitem(tx, key, value)
 
 
 @opcode("LIST_EXTEND")
-def list_extend(tx: InstructionTranslator, instruction: Instruction) -> None:
+def list_extend(tx: StackMachine, instruction: Instruction) -> None:
     items = tx.pop()
     tx.check_iterable(items, f"Value after * must be an iterable, not {items.python_type().__name__}")
     tx.peek(instruction.arg).call_method(tx, "extend", [items], {})
 
 
 @opcode("SET_UPDATE")
-def set_update(tx: InstructionTranslator, instruction: Instruction) -> None:
+def set_update(tx: StackMachine, instruction: Instruction) -> None:
     items = tx.pop()
     tx.peek(instruction.arg).call_method(tx, "update", [items], {})
 
 
 @opcode("DICT_UPDATE")
-def dict_update(tx: InstructionTranslator, instruction: Instruction) -> None:
+def dict_update(tx: StackMachine, instruction: Instruction) -> None:
     other = tx.pop()
     mapping = other.mapping_items(tx)
     if mapping is None:
@@ -104,7 +101,7 @@ def dict_update(tx: InstructionTranslator, instruction: Instruction) -> None:
     _dict_below(tx, instruction).method_update(tx, mapping)
 
 
-def _dict_below(tx: InstructionTranslator, instruction: Instruction) -> DictVariable:
+def _dict_below(tx: StackMachine, instruction: Instruction) -> DictVariable:
     """The dict that the compiler is building at the instruction's depth."""
     target = tx.peek(instruction.arg)
     assert isinstance(target, DictVariable)
@@ -112,7 +109,7 @@ def _dict_below(tx: InstructionTranslator, instruction: Instruction) -> DictVari
 
 
 @opcode("DICT_MERGE")
-def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
+def dict_merge(tx: StackMachine, instruction: Instruction) -> None:
     other = tx.pop()
     target = _dict_below(tx, instruction)
     try:
@@ -129,14 +126,14 @@ def dict_merge(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("LIST_TO_TUPLE")
-def list_to_tuple(tx: InstructionTranslator, instruction: Instruction) -> None:
+def list_to_tuple(tx: StackMachine, instruction: Instruction) -> None:
     items = tx.pop()
     assert isinstance(items, ListVariable)
     tx.stack.append(TupleVariable(list(items.items)))
 
 
 @opcode("UNPACK_SEQUENCE")
-def unpack_sequence(tx: InstructionTranslator, instruction: Instruction) -> None:
+def unpack_sequence(tx: StackMachine, instruction: Instruction) -> None:
     value = tx.pop()
     wanted = instruction.arg
     items = tx.unpack(value, wanted + 1)
@@ -149,7 +146,7 @@ def unpack_sequence(tx: InstructionTranslator, instruction: Instruction) -> None
 
 
 @opcode("UNPACK_EX")
-def unpack_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
+def unpack_ex(tx: StackMachine, instruction: Instruction) -> None:
     before, after = instruction.arg & 0xFF, instruction.arg >> 8
     items = tx.unpack(tx.pop())
     if len(items) < before + after:
@@ -161,19 +158,19 @@ def unpack_ex(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("MATCH_SEQUENCE")
-def match_sequence(tx: InstructionTranslator, instruction: Instruction) -> None:
+def match_sequence(tx: StackMachine, instruction: Instruction) -> None:
     kind = tx.peek().python_type()
     matches = issubclass(kind, collections.abc.Sequence) and not issubclass(kind, (str, bytes, bytearray))
     tx.stack.append(ConstantVariable(matches))
 
 
 @opcode("MATCH_MAPPING")
-def match_mapping(tx: InstructionTranslator, instruction: Instruction) -> None:
+def match_mapping(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(ConstantVariable(issubclass(tx.peek().python_type(), collections.abc.Mapping)))
 
 
 @opcode("MATCH_KEYS")
-def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
+def match_keys(tx: StackMachine, instruction: Instruction) -> None:
     keys, subject = tx.peek(), tx.peek(2)
     assert isinstance(keys, TupleVariable)
     if is_immutable(subject.python_type()):  # a class of the program may override ``get``
@@ -188,7 +185,7 @@ def match_keys(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("MATCH_CLASS")
-def match_class(tx: InstructionTranslator, instruction: Instruction) -> None:
+def match_class(tx: StackMachine, instruction: Instruction) -> None:
     names, cls, subject = tx.pop(), tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
         tx.refuse(instruction, f"{cls.describe()} is no class")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import EXIT_SIZE, ITERATOR_SIZE
@@ -21,13 +20,11 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 from .opcodes import opcode
 from .stack import constant_of_code
-
-if TYPE_CHECKING:
-    from .core import InstructionTranslator
+from .stack_machine import StackMachine
 
 
 @opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
-def jump(tx: InstructionTranslator, instruction: Instruction) -> None:
+def jump(tx: StackMachine, instruction: Instruction) -> None:
     target = instruction.target
     assert target is not None
     tx.pc = target.index
@@ -46,7 +43,7 @@ def _only_raises(instructions: Sequence[Instruction], at: int) -> bool:
 _ENDS = frozenset({"RETURN_VALUE", "RETURN_CONST", "RERAISE", "YIELD_VALUE", "SEND"})
 
 
-def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bool) -> bool:
+def _pop_truth(tx: StackMachine, instruction: Instruction, jumps_if: bool) -> bool:
     """Pop a value and return its truth value. If that depends on tensor data and one of the two branches only raises,
     the trace takes the other, and the graph gets a runtime assertion that the program does so too."""
     value = tx.pop()
@@ -66,7 +63,7 @@ def _pop_truth(tx: InstructionTranslator, instruction: Instruction, jumps_if: bo
         return truth
 
 
-def _loops_since(tx: InstructionTranslator, reads: Iterable[Site]) -> bool:
+def _loops_since(tx: StackMachine, reads: Iterable[Site]) -> bool:
     """Whether a loop around the current instruction began after a number was read: to break at the branch would break
     in each turn."""
     here, index = tx.site(), tx.current.index
@@ -81,7 +78,7 @@ def _loops_since(tx: InstructionTranslator, reads: Iterable[Site]) -> bool:
 
 
 def _assumed_truth(
-    tx: InstructionTranslator, instruction: Instruction, jumps_if: bool, condition: VariableTracker | None
+    tx: StackMachine, instruction: Instruction, jumps_if: bool, condition: VariableTracker | None
 ) -> bool | None:
     """The truth value that a runtime assertion on the condition checks; None if no branch only raises."""
     if not isinstance(condition, TensorVariable):
@@ -94,31 +91,31 @@ def _assumed_truth(
 
 
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
-def pop_jump_if_true(tx: InstructionTranslator, instruction: Instruction) -> None:
+def pop_jump_if_true(tx: StackMachine, instruction: Instruction) -> None:
     if _pop_truth(tx, instruction, True):
         jump(tx, instruction)
 
 
 @opcode("POP_JUMP_IF_FALSE", "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_BACKWARD_IF_FALSE")
-def pop_jump_if_false(tx: InstructionTranslator, instruction: Instruction) -> None:
+def pop_jump_if_false(tx: StackMachine, instruction: Instruction) -> None:
     if not _pop_truth(tx, instruction, False):
         jump(tx, instruction)
 
 
 @opcode("POP_JUMP_IF_NONE", "POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE")
-def pop_jump_if_none(tx: InstructionTranslator, instruction: Instruction) -> None:
+def pop_jump_if_none(tx: StackMachine, instruction: Instruction) -> None:
     if tx.is_none(tx.pop()):
         jump(tx, instruction)
 
 
 @opcode("POP_JUMP_IF_NOT_NONE", "POP_JUMP_FORWARD_IF_NOT_NONE", "POP_JUMP_BACKWARD_IF_NOT_NONE")
-def pop_jump_if_not_none(tx: InstructionTranslator, instruction: Instruction) -> None:
+def pop_jump_if_not_none(tx: StackMachine, instruction: Instruction) -> None:
     if not tx.is_none(tx.pop()):
         jump(tx, instruction)
 
 
 @opcode("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP")
-def jump_if_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
+def jump_if_or_pop(tx: StackMachine, instruction: Instruction) -> None:
     if tx.truth(tx.peek()) == (instruction.opname == "JUMP_IF_TRUE_OR_POP"):
         jump(tx, instruction)
     else:
@@ -126,13 +123,13 @@ def jump_if_or_pop(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("GET_ITER", "GET_YIELD_FROM_ITER")
-def get_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
+def get_iter(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(tx.iterate(tx.pop()))
     tx.stack += [NULL] * (ITERATOR_SIZE - 1)
 
 
 @opcode("FOR_ITER")
-def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
+def for_iter(tx: StackMachine, instruction: Instruction) -> None:
     try:
         tx.stack.append(tx.peek(ITERATOR_SIZE).next_lazily(tx))
     except Exhausted:
@@ -143,17 +140,17 @@ def for_iter(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("END_FOR")
-def end_for(tx: InstructionTranslator, instruction: Instruction) -> None:
+def end_for(tx: StackMachine, instruction: Instruction) -> None:
     del tx.stack[-1 - ITERATOR_SIZE :]
 
 
 @opcode("END_SEND")
-def end_send(tx: InstructionTranslator, instruction: Instruction) -> None:
+def end_send(tx: StackMachine, instruction: Instruction) -> None:
     del tx.stack[-1 - ITERATOR_SIZE : -1]
 
 
 @opcode("BEFORE_WITH")
-def before_with(tx: InstructionTranslator, instruction: Instruction) -> None:
+def before_with(tx: StackMachine, instruction: Instruction) -> None:
     manager = stream_context(as_context(tx.pop()))
     if isinstance(manager, ContextVariable):
         manager.enter(tx)
@@ -168,26 +165,26 @@ def before_with(tx: InstructionTranslator, instruction: Instruction) -> None:
     _push_entered(tx, leave, tx.call(enter, [], {}))
 
 
-def _push_entered(tx: InstructionTranslator, leave: VariableTracker, value: VariableTracker) -> None:
+def _push_entered(tx: StackMachine, leave: VariableTracker, value: VariableTracker) -> None:
     tx.stack.append(leave)
     tx.stack += [NULL] * (EXIT_SIZE - 1)
     tx.stack.append(value)
 
 
 @opcode("RETURN_VALUE")
-def return_value(tx: InstructionTranslator, instruction: Instruction) -> None:
+def return_value(tx: StackMachine, instruction: Instruction) -> None:
     tx.returned = tx.stack.pop()
     tx.done = True
 
 
 @opcode("RETURN_CONST")
-def return_const(tx: InstructionTranslator, instruction: Instruction) -> None:
+def return_const(tx: StackMachine, instruction: Instruction) -> None:
     tx.returned = constant_of_code(tx, instruction.argval)
     tx.done = True
 
 
 @opcode("RETURN_GENERATOR")
-def return_generator(tx: InstructionTranslator, instruction: Instruction) -> None:
+def return_generator(tx: StackMachine, instruction: Instruction) -> None:
     """The call of a generator function returns here. The generator continues this frame at the next instruction."""
     if tx.stack:  # of a generator expression of 3.15, which doesn't read its argument again
         tx.locals.pop(".0", None)
@@ -196,13 +193,13 @@ def return_generator(tx: InstructionTranslator, instruction: Instruction) -> Non
 
 
 @opcode("YIELD_VALUE")
-def yield_value(tx: InstructionTranslator, instruction: Instruction) -> None:
+def yield_value(tx: StackMachine, instruction: Instruction) -> None:
     tx.yielded = tx.stack.pop()
     tx.done = True
 
 
 @opcode("SEND")
-def send(tx: InstructionTranslator, instruction: Instruction) -> None:
+def send(tx: StackMachine, instruction: Instruction) -> None:
     value = tx.pop()
     receiver = tx.peek(ITERATOR_SIZE)
     try:

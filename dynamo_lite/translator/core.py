@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from traceback import FrameSummary
-from typing import NamedTuple, NoReturn
 
 from dynamo_lite import config
 from dynamo_lite.attempt.attempt import Attempt
-from dynamo_lite.attempt.side_effects import SideEffects
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import InternalError, Unsupported
 from dynamo_lite.insight.break_reasons import (
@@ -18,7 +16,6 @@ from dynamo_lite.insight.break_reasons import (
     ThrowIntoDelegate,
     TraceLimit,
     UncaughtException,
-    UnsupportedOpcode,
     UnsupportedOperation,
 )
 from dynamo_lite.insight.site import Site, SiteFrame
@@ -27,7 +24,6 @@ from dynamo_lite.records.node_origin import ModuleCall, NodeOrigin
 from dynamo_lite.resume.generators import generator_call
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee
 from dynamo_lite.resume.nested_break import can_break_inside, enters_block
-from dynamo_lite.resume.resume_code import instructions_of, original_position
 from dynamo_lite.variables import kinds  # noqa: F401  (its modules register their kinds)
 from dynamo_lite.variables.core.base import (
     Args,
@@ -40,12 +36,9 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.reachable import Holder
-from dynamo_lite.variables.core.record_interfaces import Globals
 from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.functions.arguments import bind_arguments
 from dynamo_lite.variables.python.functions.function import (
-    CellVariable,
     PythonFunctionVariable,
     note_called,
 )
@@ -58,7 +51,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from . import calls, containers, control, exceptions, operators, stack  # noqa: F401  (they register the handlers)
 from .opcodes import HANDLERS, REFUSED
-from .operations import Operations
+from .stack_machine import Frame, StackMachine
 
 _MOST_OPERANDS = 3
 """How many operands instructions other than calls take from the stack at most."""
@@ -70,91 +63,20 @@ class BreakHere(Exception):
     """Tracing reached the instruction before which the graph breaks."""
 
 
-class Frame(NamedTuple):
-    """What a frame starts with: code, globals, arguments, closure."""
+class InstructionTranslator(StackMachine):
+    """Interprets one frame's bytecode over trackers."""
 
-    code: types.CodeType
-    scope: Globals[VariableTracker]
-    locals: dict[str, VariableTracker]
-    """The arguments by name."""
-    closure: Sequence[CellVariable]
-
-
-class InstructionTranslator(Operations, Holder):
-    """Interprets one frame's bytecode over trackers.
-
-    State of the frame: ``stack``, ``locals`` (bound ones only), ``cells``, ``pc`` (index of the next instruction),
-    ``handled`` (the exception that is being handled), ``kw_names`` (of the next call).
-    """
-
-    attempt: Attempt
-    effects: SideEffects
-    scope: Globals[VariableTracker]
-    cells: dict[str, CellVariable]
+    parent: InstructionTranslator | None
 
     def __init__(self, attempt: Attempt, frame: Frame, parent: InstructionTranslator | None = None) -> None:
-        code = frame.code
-        self.attempt = attempt
-        self.guards = attempt.guards
-        self.graph = attempt.graph
-        self.effects = attempt.effects
-        self.code = code
-        if code.co_cellvars:
+        super().__init__(attempt, frame, parent)
+        if frame.code.co_cellvars:
             attempt.cell_frames.append(self)
-        self.instructions, self.pc = instructions_of(code)
-        self.original: types.CodeType = original_position(code, 0)[0]
-        """The user's code; for a resume function, the code that it continues."""
-        attempt.has_handlers = attempt.has_handlers or bool(self.original.co_exceptiontable)
-        self.scope = frame.scope
-        self.locals = frame.locals
-        self.cells = dict(zip(code.co_freevars, frame.closure))
-        self.parent: InstructionTranslator | None = parent
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.stack: list[VariableTracker] = []
-        self.current: Instruction = self.instructions[self.pc]
-        self.kw_names: tuple[str, ...] = ()
-        self.handled: VariableTracker | None = None if parent is None else parent.handled
-        self.steps = 0
-        """How many instructions were interpreted in this frame."""
         self._tail: tuple[int, VariableTracker | None] = (0, None)
         """A step count, and the function whose result is the result of the call instruction at that step."""
         self._origin: tuple[int, NodeOrigin | None] = (-1, None)
         """A step count, and where the frame was at that step."""
         self._module: ModuleCall | None = None
-        self.done = False
-        self.started = False
-        self.returned: VariableTracker | None = None
-        self.yielded: VariableTracker | None = None
-
-    def children(self) -> Iterable[object]:
-        return (*self.locals.values(), *self.stack, *self.cells.values())
-
-    def close(self) -> None:
-        """Drop the references to user values."""
-        self.stack, self.locals, self.cells = [], {}, {}
-        self.parent = self.returned = self.yielded = self.handled = None
-
-    # -- the stack -------------------------------------------------------------------------------------------------
-
-    def pop(self) -> VariableTracker:
-        """Pop the top of the stack and realize it."""
-        return self.stack.pop().realize()
-
-    def peek(self, depth: int = 1) -> VariableTracker:
-        """Realize a value without popping it: the top of the stack, or one further down."""
-        return self.stack[-depth].realize()
-
-    def popn(self, count: int) -> list[VariableTracker]:
-        """Pop several values, bottom first, and realize them."""
-        return [each.realize() for each in self.take(count)]
-
-    def take(self, count: int) -> list[VariableTracker]:
-        """Pop several values, bottom first, without realizing (and so guarding) them."""
-        if not count:
-            return []
-        values = self.stack[-count:]
-        del self.stack[-count:]
-        return values
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -218,9 +140,6 @@ class InstructionTranslator(Operations, Holder):
         """Record at which step of the root frame an exception was first raised."""
         if self.parent is not None:
             self.parent.note_raise(observed)
-
-    def refuse(self, instruction: Instruction, why: str) -> NoReturn:
-        unsupported(UnsupportedOpcode(instruction.opname, why))
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import EXIT_SIZE
 from dynamo_lite.insight.break_reasons import RaisedExistingException
@@ -23,13 +21,11 @@ from dynamo_lite.variables.python.objects.exception import (
 
 from .containers import list_to_tuple
 from .opcodes import opcode
-
-if TYPE_CHECKING:
-    from .core import InstructionTranslator
+from .stack_machine import StackMachine
 
 
 @opcode("RAISE_VARARGS")
-def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
+def raise_varargs(tx: StackMachine, instruction: Instruction) -> None:
     if instruction.arg == 0:
         handled = handled_exception(tx)
         if handled is None:
@@ -49,7 +45,7 @@ def raise_varargs(tx: InstructionTranslator, instruction: Instruction) -> None:
     raise ObservedException(error)
 
 
-def set_context(tx: InstructionTranslator, error: VariableTracker) -> None:
+def set_context(tx: StackMachine, error: VariableTracker) -> None:
     """Make the exception that is being handled the context of a raised one, as ``_PyErr_SetObject`` does: the chain of
     contexts gets no new cycle."""
     handled = tx.handled
@@ -67,17 +63,17 @@ def set_context(tx: InstructionTranslator, error: VariableTracker) -> None:
 
 
 @opcode("RERAISE")
-def reraise(tx: InstructionTranslator, instruction: Instruction) -> None:
+def reraise(tx: StackMachine, instruction: Instruction) -> None:
     raise ObservedException(tx.pop())
 
 
 @opcode("LOAD_ASSERTION_ERROR")
-def load_assertion_error(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_assertion_error(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(tx.make(AssertionError))
 
 
 @opcode("PUSH_EXC_INFO")
-def push_exc_info(tx: InstructionTranslator, instruction: Instruction) -> None:
+def push_exc_info(tx: StackMachine, instruction: Instruction) -> None:
     error = tx.pop()
     tx.stack.append(ExceptionInfoVariable(tx.handled, error))
     tx.stack.append(error)
@@ -85,7 +81,7 @@ def push_exc_info(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("POP_EXCEPT")
-def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
+def pop_except(tx: StackMachine, instruction: Instruction) -> None:
     saved = tx.stack.pop()
     if not isinstance(saved, ExceptionInfoVariable):
         tx.refuse(instruction, "the handler was entered before tracing began")
@@ -94,7 +90,7 @@ def pop_except(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("CHECK_EXC_MATCH")
-def check_exc_match(tx: InstructionTranslator, instruction: Instruction) -> None:
+def check_exc_match(tx: StackMachine, instruction: Instruction) -> None:
     caught = tx.pop()
     classes: list[type] = []
     for each in caught.items if isinstance(caught, TupleVariable) else [caught]:
@@ -107,7 +103,7 @@ def check_exc_match(tx: InstructionTranslator, instruction: Instruction) -> None
 
 
 @opcode("WITH_EXCEPT_START")
-def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> None:
+def with_except_start(tx: StackMachine, instruction: Instruction) -> None:
     error, leave = tx.peek(), tx.peek(3 + EXIT_SIZE)
     kind = tx.make(error.python_type())
     if isinstance(error, ExistingExceptionVariable):
@@ -118,20 +114,20 @@ def with_except_start(tx: InstructionTranslator, instruction: Instruction) -> No
 
 
 @opcode("CALL_INTRINSIC_1")
-def call_intrinsic_1(tx: InstructionTranslator, instruction: Instruction) -> None:
+def call_intrinsic_1(tx: StackMachine, instruction: Instruction) -> None:
     handler = _INTRINSICS.get(instruction.arg)
     if handler is None:
         tx.refuse(instruction, f"intrinsic {instruction.arg} is not modelled")
     handler(tx, instruction)
 
 
-def _stop_iteration_error(tx: InstructionTranslator, instruction: Instruction) -> None:
+def _stop_iteration_error(tx: StackMachine, instruction: Instruction) -> None:
     error = tx.peek()
     if issubclass(error.python_type(), StopIteration):
         tx.stack[-1] = stop_iteration_to_runtime_error(error)
 
 
-def _unary_positive(tx: InstructionTranslator, instruction: Instruction) -> None:
+def _unary_positive(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(tx.unary("+", tx.pop()))
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import EXCEPT_STAR, OPMAP
 
-if TYPE_CHECKING:
-    from .core import InstructionTranslator
+from .stack_machine import StackMachine
 
-Handler = Callable[["InstructionTranslator", Instruction], None]
+Handler = Callable[[StackMachine, Instruction], None]
 HANDLERS: dict[str, Handler] = {}
 REFUSED: dict[str, str] = {}
 """Opcode name -> why it is not traced."""

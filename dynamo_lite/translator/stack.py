@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, LOADS_CELLS
@@ -14,39 +14,37 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .opcodes import opcode
-
-if TYPE_CHECKING:
-    from .core import InstructionTranslator
+from .stack_machine import StackMachine
 
 
 @opcode("NOP", "RESUME", "PRECALL", "COPY_FREE_VARS")
-def nop(tx: InstructionTranslator, instruction: Instruction) -> None:
+def nop(tx: StackMachine, instruction: Instruction) -> None:
     pass
 
 
 @opcode("POP_TOP")
-def pop_top(tx: InstructionTranslator, instruction: Instruction) -> None:
+def pop_top(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.pop()
 
 
 @opcode("PUSH_NULL")
-def push_null(tx: InstructionTranslator, instruction: Instruction) -> None:
+def push_null(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(NULL)
 
 
 @opcode("COPY")
-def copy(tx: InstructionTranslator, instruction: Instruction) -> None:
+def copy(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(tx.stack[-instruction.arg])
 
 
 @opcode("SWAP")
-def swap(tx: InstructionTranslator, instruction: Instruction) -> None:
+def swap(tx: StackMachine, instruction: Instruction) -> None:
     stack, depth = tx.stack, instruction.arg
     stack[-1], stack[-depth] = stack[-depth], stack[-1]
 
 
 @opcode("LOAD_CONST")
-def load_const(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_const(tx: StackMachine, instruction: Instruction) -> None:
     value = instruction.argval
     kind = type(value)
     if kind is int or kind is str or value is None or kind is bool or kind is float:
@@ -55,12 +53,12 @@ def load_const(tx: InstructionTranslator, instruction: Instruction) -> None:
         tx.stack.append(constant_of_code(tx, value))
 
 
-def constant_of_code(tx: InstructionTranslator, value: object) -> VariableTracker:
+def constant_of_code(tx: StackMachine, value: object) -> VariableTracker:
     """The tracker of one of the code object's constants."""
     return tx.attempt.values.constant_tuple(value) if type(value) is tuple else tx.make(value)
 
 
-def pop_tuple(tx: InstructionTranslator) -> TupleVariable:
+def pop_tuple(tx: StackMachine) -> TupleVariable:
     """Take a tuple that the compiler put on the stack."""
     value = tx.pop()
     assert isinstance(value, TupleVariable)
@@ -68,7 +66,7 @@ def pop_tuple(tx: InstructionTranslator) -> TupleVariable:
 
 
 @opcode("LOAD_FAST", "LOAD_FAST_CHECK")
-def load_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_fast(tx: StackMachine, instruction: Instruction) -> None:
     found = tx.locals.get(instruction.argval)
     if found is None:
         if LOADS_CELLS and instruction.argval in tx.cells:
@@ -79,12 +77,12 @@ def load_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("LOAD_FAST_AND_CLEAR")
-def load_fast_and_clear(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_fast_and_clear(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(tx.locals.pop(instruction.argval, NULL))
 
 
 @opcode("STORE_FAST")
-def store_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
+def store_fast(tx: StackMachine, instruction: Instruction) -> None:
     value = tx.stack.pop()
     if value is NULL:
         tx.locals.pop(instruction.argval, None)
@@ -95,13 +93,13 @@ def store_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("DELETE_FAST")
-def delete_fast(tx: InstructionTranslator, instruction: Instruction) -> None:
+def delete_fast(tx: StackMachine, instruction: Instruction) -> None:
     if tx.locals.pop(instruction.argval, None) is None:
         tx.raise_error(UnboundLocalError, unbound_local(instruction.argval))
 
 
 @opcode("MAKE_CELL")
-def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
+def make_cell(tx: StackMachine, instruction: Instruction) -> None:
     """Create the cell of a variable. A comprehension runs in the function's own frame (PEP 709): where both have a
     variable of this name, the comprehension's cell replaces the function's, which LOAD_FAST_AND_CLEAR has just pushed
     on the stack. The STORE_FAST at the comprehension's end puts that back."""
@@ -113,12 +111,12 @@ def make_cell(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("LOAD_CLOSURE")
-def load_closure(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_closure(tx: StackMachine, instruction: Instruction) -> None:
     tx.stack.append(tx.cells[instruction.argval])
 
 
 @opcode("LOAD_DEREF")
-def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_deref(tx: StackMachine, instruction: Instruction) -> None:
     content = tx.cells[instruction.argval].load()
     if content is None:
         _raise_unbound_cell(tx, instruction.argval)
@@ -127,7 +125,7 @@ def load_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
     tx.stack.append(content)
 
 
-def _raise_unbound_cell(tx: InstructionTranslator, name: str) -> NoReturn:
+def _raise_unbound_cell(tx: StackMachine, name: str) -> NoReturn:
     if name in tx.original.co_cellvars:
         tx.raise_error(UnboundLocalError, unbound_local(name))
     message = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
@@ -135,12 +133,12 @@ def _raise_unbound_cell(tx: InstructionTranslator, name: str) -> NoReturn:
 
 
 @opcode("STORE_DEREF")
-def store_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
+def store_deref(tx: StackMachine, instruction: Instruction) -> None:
     tx.cells[instruction.argval].set(tx, tx.stack.pop())
 
 
 @opcode("DELETE_DEREF")
-def delete_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
+def delete_deref(tx: StackMachine, instruction: Instruction) -> None:
     cell = tx.cells[instruction.argval]
     if cell.load() is None:
         _raise_unbound_cell(tx, instruction.argval)
@@ -148,7 +146,7 @@ def delete_deref(tx: InstructionTranslator, instruction: Instruction) -> None:
 
 
 @opcode("LOAD_GLOBAL")
-def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
+def load_global(tx: StackMachine, instruction: Instruction) -> None:
     name = instruction.argval
     value = tx.scope.load(name)
     if value is None:
@@ -161,12 +159,12 @@ def load_global(tx: InstructionTranslator, instruction: Instruction) -> None:
         tx.stack.append(value)
 
 
-def push_callable(tx: InstructionTranslator, value: VariableTracker) -> None:
+def push_callable(tx: StackMachine, value: VariableTracker) -> None:
     """Push a callable, and the NULL beside it."""
     tx.stack += (value, NULL) if CALLABLE_FIRST else (NULL, value)
 
 
-def load_builtin(tx: InstructionTranslator, name: str) -> VariableTracker:
+def load_builtin(tx: StackMachine, name: str) -> VariableTracker:
     value = tx.attempt.values.builtin(name)
     if value is None:
         tx.raise_error(NameError, f"name '{name}' is not defined")
@@ -174,12 +172,12 @@ def load_builtin(tx: InstructionTranslator, name: str) -> VariableTracker:
 
 
 @opcode("STORE_GLOBAL")
-def store_global(tx: InstructionTranslator, instruction: Instruction) -> None:
+def store_global(tx: StackMachine, instruction: Instruction) -> None:
     tx.scope.store(instruction.argval, tx.stack.pop())
 
 
 @opcode("DELETE_GLOBAL")
-def delete_global(tx: InstructionTranslator, instruction: Instruction) -> None:
+def delete_global(tx: StackMachine, instruction: Instruction) -> None:
     name = instruction.argval
     if tx.scope.load(name) is None:
         tx.raise_error(NameError, f"name '{name}' is not defined")
