@@ -11,7 +11,7 @@ import types
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.fx
@@ -32,6 +32,7 @@ from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.class_lookup import is_immutable
 from dynamo_lite.variables.python.objects.user_object import unmodeled_c_base
 
+from .example_call import Program
 from .exported_program import (
     ACCESSORS,
     CHECKED_KINDS,
@@ -47,9 +48,6 @@ from .exported_program import (
     ValueGuard,
     rebuild,
 )
-
-if TYPE_CHECKING:
-    from .program import Program
 
 Module = torch.nn.Module
 _LITERALS = frozenset(

@@ -124,7 +124,7 @@ class Explanation(Observer, Generic[R]):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return as_html(self)
+        return as_html(self, self.operators, self.break_times, self.following)
 
     def _totals(self) -> list[str]:
         counts = {"graph": self.graph_count, "break": self.break_count, "operator": self.operator_count}

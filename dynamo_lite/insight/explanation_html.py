@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
 
 from .counters import counted
-from .observer import GraphBreak
+from .observer import GraphBreak, Observer
 from .source_lines import source_line
-
-if TYPE_CHECKING:
-    from .explanation import Explanation
 
 _ROWS = 50
 """The most rows of a list."""
@@ -23,19 +19,25 @@ _STYLE = """\
 .dl-explanation small { opacity: .75; }"""
 
 
-def as_html(found: Explanation[Any]) -> str:
-    """The totals; the breaks with their lines; graphs, recompilations and guards folded away."""
-    counts = {"graph": found.graph_count, "break": found.break_count, "operator": found.operator_count}
+def as_html(
+    found: Observer,
+    operators: Sequence[Sequence[object]],
+    break_times: Iterable[int],
+    following: Iterable[list[GraphBreak]],
+) -> str:
+    """The totals; the breaks with their lines; graphs, recompilations and guards folded away. The arguments are as in
+    `Explanation`."""
+    counts = {"graph": len(found.graphs), "break": len(found.breaks), "operator": sum(map(len, operators))}
     times = ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in found.times.items())
     parts = [
         f"<p><b>{', '.join(counted(count, word) for word, count in counts.items())}</b><br><small>{times}</small></p>"
     ]
     if not found.graphs:
         parts.append(_folded("nothing was captured: the call ran in eager", _items(found.given_up), is_open=True))
-    parts += [*map(_break, found.breaks[:_ROWS], found.break_times, found.following)]
+    parts += [*map(_break, found.breaks[:_ROWS], break_times, following)]
     if len(found.breaks) > _ROWS:
         parts.append(f"<p>… {len(found.breaks) - _ROWS} more</p>")
-    for at, (graph, nodes) in enumerate(zip(found.graphs, found.operators), 1):
+    for at, (graph, nodes) in enumerate(zip(found.graphs, operators), 1):
         code = f"<pre>{_escaped(graph.code.strip())}</pre>"
         parts.append(_folded(f"graph {at}: {counted(len(nodes), 'operator')}", code))
     if found.recompiles:

@@ -71,14 +71,10 @@ MODULES = {module_name(path): path for path in FILES}
 MODULES["dynamo_lite._C"] = PACKAGE / "_C.pyi"
 
 
-def imports_of(name: str, tree: ast.AST, for_types: bool = False) -> Iterator[tuple[str, ast.AST]]:
-    """Returns the absolute names that a module imports anywhere; those in ``TYPE_CHECKING`` blocks if ``for_types``."""
+def imports_of(name: str, tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Returns the absolute names that a module imports anywhere, for the type checker too."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
-    blocks = () if for_types else (block for block in ast.walk(tree) if _type_checking(block))
-    hidden = {id(n) for block in blocks for s in block.body for n in ast.walk(s)}
     for node in ast.walk(tree):
-        if id(node) in hidden:
-            continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, node) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -91,20 +87,16 @@ def imports_of(name: str, tree: ast.AST, for_types: bool = False) -> Iterator[tu
                 yield full if full in MODULES else base, node
 
 
-def _type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
-
-
 @cache
 def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
 @cache
-def graph_of_imports(for_types: bool = False) -> dict[str, set[str]]:
+def graph_of_imports() -> dict[str, set[str]]:
     found = {}
     for name, tree in trees().items():
-        own = {target for target, _ in imports_of(name, tree, for_types) if target.split(".")[0] == "dynamo_lite"}
+        own = {target for target, _ in imports_of(name, tree) if target.split(".")[0] == "dynamo_lite"}
         found[name] = {target for target in own if target in MODULES and target != name}
     return found
 
@@ -138,45 +130,6 @@ def test_no_import_cycle():
 
     for name in edges:
         visit(name)
-
-
-MAX_CYCLE = 8
-"""How many modules import each other in a cycle, if imports for the type checker count. It must only shrink."""
-
-
-def test_cycles_for_the_type_checker_are_small():
-    edges = graph_of_imports(for_types=True)
-    largest = max(strongly_connected(edges), key=len)
-    assert len(largest) <= MAX_CYCLE, sorted(largest)
-
-
-def strongly_connected(edges: dict[str, set[str]]) -> list[set[str]]:
-    """The sets of modules that all reach each other."""
-    ordered: list[str] = []
-    backwards: dict[str, set[str]] = {name: set() for name in edges}
-    for name, targets in edges.items():
-        for target in targets:
-            backwards[target].add(name)
-
-    def visit(name: str, edges: dict[str, set[str]], seen: set[str], done: list[str]) -> None:
-        seen.add(name)
-        for target in edges[name] - seen:
-            if target not in seen:
-                visit(target, edges, seen, done)
-        done.append(name)
-
-    seen: set[str] = set()
-    for name in edges:
-        if name not in seen:
-            visit(name, edges, seen, ordered)
-    found: list[set[str]] = []
-    seen = set()
-    for name in reversed(ordered):
-        if name not in seen:
-            members: list[str] = []
-            visit(name, backwards, seen, members)
-            found.append(set(members))
-    return found
 
 
 def test_opcodes_are_named_in_two_rooms():
