@@ -63,6 +63,8 @@ from dynamo_lite.variables.python.numbers.symbolic import SymbolicFloat, Symboli
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable, ExistingExceptionVariable
 from dynamo_lite.variables.python.objects.opaque import OpaqueVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
+from dynamo_lite.variables.torch.functions import torch_function
+from dynamo_lite.variables.torch.subclasses import wrapper_subclass
 from dynamo_lite.variables.torch.tensors.later_states import certain
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -98,6 +100,8 @@ class Operations(_Base):
     join_texts = formatting.join_texts
     combine_views = sets.combine_views
     construct = construct.construct
+    wrapper_result = wrapper_subclass.wrapper_result
+    call_torch_function = torch_function.call_torch_function
 
     # -- making and reading values ---------------------------------------------------------------------------------
 

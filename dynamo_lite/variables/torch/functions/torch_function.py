@@ -47,7 +47,6 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.objects.user_object import has_torch_function
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
-from dynamo_lite.variables.torch.tensors.services import dispatch_torch_function
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record, wrap_as_input
 
 Target = str | Callable[..., object]
@@ -235,7 +234,6 @@ def instances(args: Args) -> list[Any]:
     return [each for arg in args for each in arg.realize().overloaded_arguments()]
 
 
-@dispatch_torch_function.implementation
 def call_torch_function(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Call the ``__torch_function__`` of the arguments' classes, as torch does for a call of ``target``: in turn, until
     one doesn't return NotImplemented."""

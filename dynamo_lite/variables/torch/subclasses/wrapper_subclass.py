@@ -44,7 +44,6 @@ from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
-from dynamo_lite.variables.torch.tensors.services import wrapper_result
 from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,
     OPERATOR_ATTRIBUTES,
@@ -381,8 +380,8 @@ def is_complete_fake(fake: torch.Tensor) -> bool:
     )
 
 
-@wrapper_result.implementation
-def _wrapper_result(tx: Translator, node: Any, fake: torch.Tensor) -> VariableTracker:
+def wrapper_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> VariableTracker:
+    """The tracker of an operator's result that is an instance of a wrapper subclass."""
     cls = type(fake)
     tx.attempt.has_wrappers = True
     if (

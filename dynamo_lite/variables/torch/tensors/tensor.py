@@ -102,7 +102,6 @@ from .runtime_failures import (
     may_fail,
 )
 from .saved_tensors import check_saved
-from .services import dispatch_torch_function, wrapper_result
 
 _DATA_METHODS = frozenset(
     {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "__array__", "__repr__"}
@@ -504,7 +503,7 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     if known is not None:
         return known
     if is_wrapper(fake):
-        return wrapper_result(tx, node, fake)
+        return tx.wrapper_result(node, fake)
     if not is_plain_dense(fake):
         unsupported(ResultNotDense(operator_name(node.target)))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
@@ -597,9 +596,9 @@ def record(tx: Translator, target: Any, args: Args, kwargs: Kwargs) -> VariableT
     except Unsupported:
         if not _dispatches(tx, args, kwargs):
             raise
-        return dispatch_torch_function(tx, target, args, kwargs)
+        return tx.call_torch_function(target, args, kwargs)
     if _dispatches(tx, args, kwargs):
-        return dispatch_torch_function(tx, target, args, kwargs)
+        return tx.call_torch_function(target, args, kwargs)
     return _record_plain(tx, kind, target, args, pairs, named)
 
 
