@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedValue
 from dynamo_lite.plan.rows import Value
@@ -41,9 +41,6 @@ from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.item_comparison import ItemComparison
 
 from .sequences import ListVariable, TupleVariable
-
-if TYPE_CHECKING:
-    pass
 
 
 class DictVariable(ContainerVariable, KnownMapping):

@@ -142,7 +142,7 @@ def _is_still_at(tx: Translator, source: Source | None) -> bool:
 
 def _variables(tx: Translator) -> Iterator[VariableTracker]:
     """The values of the local variables of all active frames."""
-    frame: Any = tx
+    frame: Translator | None = tx
     while frame is not None:
         yield from (each.known() for each in frame.locals.values())
         yield from (cell.content.known() for cell in frame.cells.values() if cell.content is not None)
