@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, repeated, tensor, watching
 
 
 class Thing:
@@ -116,7 +116,7 @@ def test_two_arguments_that_may_be_one(fn, same_first):
 
     order = [same, apart, same] if same_first else [apart, same, apart]
     first, *others = [each() for each in order]
-    check(fn, *first, others=others, calls=1, all_graphs=2)
+    check(repeated(1)(fn), *first, others=others, all_graphs=2)
 
 
 # -- an object and the dict of its attributes ------------------------------------------------------------------------
@@ -141,8 +141,8 @@ def test_an_object_and_its_dict_as_arguments(fn):
     def apart():
         return tensor(2), Thing(), {"value": 1}
 
-    check(fn, *apart(), others=[own(), apart()], calls=1, graphs=1)
-    check(fn, *own(), others=[apart(), own()], calls=1, graphs=None)
+    check(repeated(1)(fn), *apart(), others=[own(), apart()], graphs=1)
+    check(repeated(1)(fn), *own(), others=[apart(), own()], graphs=None)
 
 
 def _function():
@@ -181,7 +181,9 @@ def test_a_tensor_and_its_dict_across_a_break(x):
 NUMBER = 1
 
 
-@checked(tensor(2), watch=["NUMBER"], graphs=None, recompiles=True)
+@checked(tensor(2), graphs=None)
+@watching("NUMBER")
+@recompiling
 def test_globals_and_their_dict(x):
     global NUMBER
     NUMBER += 1
@@ -208,7 +210,7 @@ def _writes_a_dict(x, table):
 @pytest.mark.parametrize("fn", [_writes_a_global, _writes_a_dict])
 def test_dict_argument_is_the_globals_in_the_next_call(fn):
     tables = ({"NUMBER": 5}, globals(), {"NUMBER": 5}, globals())
-    check(fn, tensor(2), tables[0], watch=["NUMBER"], graphs=None, breaks=None, recompiles=True)
+    check(watching("NUMBER")(recompiling(fn)), tensor(2), tables[0], graphs=None, breaks=None)
     compiled = dl.compile(fn, backend="eager")
     for table in tables:
         results = []

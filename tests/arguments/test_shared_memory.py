@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 
 X = tensor(4)
 
@@ -73,7 +73,7 @@ def test_the_data_of_weights_before_a_module_that_has_them():
 
     torch.manual_seed(0)
     net = nn.Linear(3, 3)
-    check(fn, net, [each.detach() for each in net.parameters()], tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), net, [each.detach() for each in net.parameters()], tensor(2, 3), graphs=None)
 
 
 @checked(tensor(4), [tensor(3, seed=1)], others=[(X, [X[1:]]), (tensor(4), [tensor(3, seed=1)])])

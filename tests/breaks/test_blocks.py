@@ -6,7 +6,7 @@ import torch
 
 from collector import Programs
 from managers import Manager
-from programs import tensor
+from programs import built, tensor
 
 program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
@@ -109,7 +109,8 @@ def where_the_block_lets_it_pass(x, s):
         raise ValueError(y.dim())
 
 
-@program(graphs=(1, 4), build=True, breaks=None)
+@program(graphs=(1, 4), breaks=None)
+@built
 def in_enter_and_exit():
     class Loud:
         def __enter__(self):

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import built, check, recompiling, tensor, with_gradients
 
 
 def lines(error):
@@ -69,7 +69,7 @@ def test_contexts_of_all_frames(outer, kind):
         return known, state(), torch.backends.cuda.flash_sdp_enabled(), x @ x
 
     wanted = None if kind else 2
-    check(fn, tensor(3, 3, grad=True), graphs=wanted, breaks=None, backward=True)
+    check(with_gradients(fn), tensor(3, 3, grad=True), graphs=wanted, breaks=None)
 
 
 @pytest.mark.parametrize("where", ["inner", "middle", "root", "nowhere"])
@@ -179,7 +179,7 @@ def test_blocks_of_the_programs():
         return fn
 
     for kind in (None, ValueError, KeyError):
-        check(program, tensor(3), kind, graphs=None, breaks=None, build=True, recompiles=True)
+        check(built(recompiling(program)), tensor(3), kind, graphs=None, breaks=None)
 
 
 def test_a_value_on_the_stack_of_each_frame():
@@ -265,7 +265,7 @@ def test_modules():
                 self.count.add_(1)
             return F.relu(self.last(h))
 
-    check(Net(), tensor(2, 3), graphs=2, breaks=1, backward=True)
+    check(with_gradients(Net()), tensor(2, 3), graphs=2, breaks=1)
 
 
 def test_another_error_where_it_goes_on():
@@ -322,7 +322,7 @@ def test_while_the_root_handles_another():
         return found, x * 3, sys.exc_info()[0]
 
     for kind in (None, ValueError, RuntimeError):
-        check(fn, tensor(3, grad=True), kind, graphs=None, breaks=None, backward=True)
+        check(with_gradients(fn), tensor(3, grad=True), kind, graphs=None, breaks=None)
 
 
 def test_generators_in_blocks():

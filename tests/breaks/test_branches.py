@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collector import Programs
-from programs import tensor
+from programs import built, tensor
 
 program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
@@ -57,7 +57,8 @@ def in_for_with_enumerate_and_zip(x, s):
     return out
 
 
-@program(graphs=(2, 5), operators=(2, 8), build=True, breaks=None)
+@program(graphs=(2, 5), operators=(2, 8), breaks=None)
+@built
 def in_for_over_a_user_iterator():
     class Countdown:
         def __init__(self, n):

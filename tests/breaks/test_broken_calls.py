@@ -9,7 +9,7 @@ import queue
 import torch
 
 from collector import Programs
-from programs import check, tensor
+from programs import built, check, tensor
 
 program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
@@ -35,7 +35,8 @@ def in_a_callee_whose_exception_leaves(x, s):
     return callee(y)
 
 
-@program(graphs=(3, 4), breaks=2, operators=4, build=True)
+@program(graphs=(3, 4), breaks=2, operators=4)
+@built
 def in_a_property():
     class Thing:
         def __init__(self, v):
@@ -54,7 +55,8 @@ def in_a_property():
     return program
 
 
-@program(graphs=(2, 4), breaks=(1, 2), operators=(2, 4), build=True)
+@program(graphs=(2, 4), breaks=(1, 2), operators=(2, 4))
+@built
 def in_getattr_of_a_class():
     class Thing:
         def __getattr__(self, name):
@@ -151,7 +153,8 @@ def with_a_subscript_store_pending(x, s):
     return table, items
 
 
-@program(graphs=(1, 2), breaks=1, operators=2, build=True)
+@program(graphs=(1, 2), breaks=1, operators=2)
+@built
 def with_an_attribute_store_pending():
     class Thing:
         pass

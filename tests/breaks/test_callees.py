@@ -11,7 +11,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from collector import Programs
-from programs import check, checked, tensor
+from programs import built, check, checked, tensor, watching, with_gradients
 
 program = Programs(tensor(3), tensor(1, seed=5).sum(), whole=False, graphs=2, breaks=1)
 CUT = None
@@ -198,7 +198,8 @@ def in_a_with_of_the_caller(x, s):
     return z * 3, enabled, torch.is_grad_enabled()
 
 
-@program(graphs=(3, 4), breaks=(2, 3), operators=4, build=True)
+@program(graphs=(3, 4), breaks=(2, 3), operators=4)
+@built
 def where_the_result_is_not_the_callees():
     class Thing:
         def __init__(self, v):
@@ -218,7 +219,8 @@ def where_the_result_is_not_the_callees():
     return program
 
 
-@program(operators=4, build=True)
+@program(operators=4)
+@built
 def in_a_method_with_super():
     class Base:
         def run(self, v):
@@ -287,7 +289,7 @@ class Outer(nn.Module):
 
 @pytest.mark.parametrize("train", [False, True])
 def test_modules(train):
-    check(Outer().train(train), tensor(2, 4, grad=True), graphs=2, operators=4, breaks=1, backward=True)
+    check(with_gradients(Outer().train(train)), tensor(2, 4, grad=True), graphs=2, operators=4, breaks=1)
 
 
 def test_hooked_module():
@@ -322,7 +324,7 @@ def test_frames_that_native_code_sees():
     def program(x):
         return middle(x - 1)
 
-    check(program, tensor(3), graphs=2, watch=["SEEN"])
+    check(watching("SEEN")(program), tensor(3), graphs=2)
 
 
 def test_warning_in_a_callee():

@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 import pytest
 
 import dynamo_lite as dl
-from programs import Recorder, check, checked, tensor
+from programs import Program, Recorder, built, check, checked, recompiling, repeated, tensor
 
 
 class Numbered:
@@ -41,7 +41,7 @@ def test_numbered_pairs(make):
         pairs = make(itertools.count(5))
         return lambda x: (x * next(pairs)[1], pairs)
 
-    check(build, tensor(3), build=True, recompiles=True, fullgraph=True)
+    check(Program(build, is_built=True, recompiles=True, fullgraph=True), tensor(3))
 
 
 @pytest.mark.parametrize("given", [(0.5,), (1, 2), (sys.maxsize - 1,), (-2,)])
@@ -77,10 +77,12 @@ def test_views(kind, name):
         return fn
 
     whole = 1 if kind is not Counter else (1, 3)
-    check(build, tensor(3), build=True, graphs=whole, breaks=0 if whole == 1 else None)
+    check(built(build), tensor(3), graphs=whole, breaks=0 if whole == 1 else None)
 
 
-@checked(tensor(3), build=True, calls=1)
+@checked(tensor(3))
+@built
+@repeated(1)
 def test_a_view_of_what_is_written():
     table = {"a": 1}
     values = table.values()
@@ -108,7 +110,8 @@ def test_views_of_tensors():
     assert len(recorder.graphs) == 2
 
 
-@checked(tensor(2), [1, 2, 3], graphs=None, recompiles=True)
+@checked(tensor(2), [1, 2, 3], graphs=None)
+@recompiling
 def test_reversed_list_that_has_shrunk(x, items):
     backwards = reversed(items)
     items.pop()

@@ -7,7 +7,7 @@ import torch
 
 import dynamo_lite as dl
 from outcomes import outcome
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, check, checked, recompiling, repeated, tensor
 
 
 def check_loop(fn, *args, graphs, others=()):
@@ -147,7 +147,8 @@ def test_end_is_for_good():
         assert list(steps) == []
 
 
-@checked(tensor(2), [1, 2], graphs=None, recompiles=True)
+@checked(tensor(2), [1, 2], graphs=None)
+@recompiling
 def test_a_list_that_grows_while_it_is_gone_through(x, items):
     for each in items:
         x = x + each
@@ -207,8 +208,8 @@ def test_what_another_argument_goes_over(make):
     def other(turn=iter):
         return tensor(2), make([1, 2]), turn(make([1, 2]))
 
-    check(fn, *other(), others=[own(), other()], calls=1, graphs=None)
-    check(fn, *own(), others=[other(), own()], calls=1, graphs=None)
+    check(repeated(1)(fn), *other(), others=[own(), other()], graphs=None)
+    check(repeated(1)(fn), *own(), others=[other(), own()], graphs=None)
 
 
 @pytest.mark.parametrize("make", [map, filter])

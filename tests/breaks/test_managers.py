@@ -9,7 +9,7 @@ import torch
 
 import dynamo_lite as dl
 from managers import told
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 
 
 @contextlib.contextmanager
@@ -154,7 +154,7 @@ def test_with_grad_mode():
             z = z * 2
         return y + z
 
-    check(fn, tensor(3, grad=True), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(3, grad=True), graphs=None)
 
 
 def test_as_a_decorator():

@@ -9,7 +9,7 @@ import pytest
 
 import dynamo_lite as dl
 from arrays import check_arrays
-from programs import check, checked, tensor
+from programs import approximate, check, checked, recompiling, tensor
 
 np = pytest.importorskip("numpy")
 
@@ -64,7 +64,7 @@ def test_overflow_in_a_write_obeys_errstate(write):
 
     small, at = np.zeros(4, "float32"), np.array([0, 2, 1, 3])
     others = [(tensor(2), data, small, at) for data in (LARGE, LARGE[::-1].copy(), FINE, NAN, INFINITE)]
-    check_arrays(fn, tensor(2), FINE, small, at, others=others, graphs=None, recompiles=True)
+    check_arrays(recompiling(fn), tensor(2), FINE, small, at, others=others, graphs=None)
 
 
 @pytest.mark.parametrize("settings", [{"all": "raise"}, {"divide": "raise"}, {"all": "ignore"}])
@@ -74,7 +74,7 @@ def test_errstate_of_the_caller_is_obeyed(settings, data):
         return x + 1, np.log(a), 1 / a
 
     with np.errstate(**settings):
-        check(fn, tensor(2), data, graphs=None, exact=False)
+        check(approximate(fn), tensor(2), data, graphs=None)
 
 
 def test_reported_errors_break_by_name():
@@ -88,8 +88,10 @@ def test_reported_errors_break_by_name():
     assert "numpy.errstate" in reason
 
 
-@checked(tensor(2), ZERO, others=[(tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
-@checked(tensor(2), FINE, others=[(tensor(2), ZERO), (tensor(2), FINE)], graphs=None, recompiles=True, exact=False)
+@checked(tensor(2), ZERO, others=[(tensor(2), FINE)], graphs=None)
+@checked(tensor(2), FINE, others=[(tensor(2), ZERO), (tensor(2), FINE)], graphs=None)
+@recompiling
+@approximate
 def test_errstate_set_by_the_program_is_obeyed(x, a):
     with np.errstate(all="raise"):
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from arrays import counted
 from collector import Programs
-from programs import check, checked
+from programs import check, checked, compiled_by, recompiling
 
 np = pytest.importorskip("numpy")
 programs = Programs()
@@ -27,7 +27,8 @@ def numbers_at_indices(a, at):
     return a, a * 2
 
 
-@programs(counted(3), ALL[0], graphs=None, recompiles=True, others=indices(counted(3)))
+@programs(counted(3), ALL[0], graphs=None, others=indices(counted(3)))
+@recompiling
 def values_at_indices(a, at):
     b = a * 2
     b[at] = a
@@ -35,7 +36,8 @@ def values_at_indices(a, at):
     return b
 
 
-@programs(counted(3, 4), ALL[0], graphs=None, recompiles=True, others=indices(counted(3, 4)))
+@programs(counted(3, 4), ALL[0], graphs=None, others=indices(counted(3, 4)))
+@recompiling
 def rows_and_columns(a, at):
     b = np.zeros((3, 4))
     b[at] = a[0]
@@ -50,7 +52,8 @@ def rows_and_columns(a, at):
     return b
 
 
-@programs(counted(5, dtype="int64"), counted(5, dtype="complex128"), graphs=None, recompiles=True)
+@programs(counted(5, dtype="int64"), counted(5, dtype="complex128"), graphs=None)
+@recompiling
 def lists(a, z):
     a[[0, -2]] = 9
     a[[1, 2]] = [5, 6]
@@ -61,7 +64,8 @@ def lists(a, z):
     return a, z
 
 
-@programs(counted(5), ALL[0], graphs=None, recompiles=True, others=indices(counted(5)))
+@programs(counted(5), ALL[0], graphs=None, others=indices(counted(5)))
+@recompiling
 def put(a, at):
     np.put(a, at, a[:3] * 3)
     np.put(a, [0, 1], 4)
@@ -72,7 +76,8 @@ def put(a, at):
 MASKED = [np.array(each) for each in ([4.0, 0, 5, 0], [0, 0, 0, 0.5], [0.0] * 4, [9.0, 8, 7, 0], [1.0, 0, 0, 6])]
 
 
-@programs(MASKED[0], graphs=None, recompiles=True, others=[(each,) for each in MASKED])
+@programs(MASKED[0], graphs=None, others=[(each,) for each in MASKED])
+@recompiling
 def masks(a):
     b = a * 2
     b[a > 0] = np.arange(2.0) + 50
@@ -80,7 +85,8 @@ def masks(a):
     return b
 
 
-@programs(counted(3), ALL[0], graphs=None, recompiles=True, others=indices(counted(3)))
+@programs(counted(3), ALL[0], graphs=None, others=indices(counted(3)))
+@recompiling
 def a_handler(a, at):
     seen = []
     try:
@@ -97,7 +103,9 @@ def test_numpy_indices(case):
         case.run()
 
 
-@checked(counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None, recompiles=True, backend="aot_eager")
+@checked(counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None)
+@recompiling
+@compiled_by("aot_eager")
 def test_indices_in_a_compiler(a, at):
     b = a + 1
     b[at] = a * 2
@@ -114,7 +122,7 @@ def test_indices_of_arrays_of_other_sizes():
 
     sizes = [(5, [0, 4, 1]), (6, [5, 1]), (9, [8, 8, 8, 8]), (4, [3, 0]), (3, [1, 2]), (7, [7, 1])]
     others = [(counted(size), np.array(at)) for size, at in sizes]
-    check(fn, counted(4), np.array([1, 2, 0]), others=others, recompiles=True, graphs=None)
+    check(recompiling(fn), counted(4), np.array([1, 2, 0]), others=others, graphs=None)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -123,7 +131,7 @@ def test_reads_out_of_range_raise(backend):
         a += 1
         return a[at], a[:1, at], a * 2
 
-    check(fn, counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None, recompiles=True, backend=backend)
+    check(recompiling(compiled_by(backend)(fn)), counted(3, 3), ALL[0], others=indices(counted(3, 3)), graphs=None)
 
 
 def test_an_array_that_is_its_own_index():
@@ -133,4 +141,4 @@ def test_an_array_that_is_its_own_index():
         return a, b
 
     others = [(np.array(one), np.array(other)) for one, other in (([0, 0, 1], [2, 1, 0]), ([2, 2, 2], [1, 1, 1]))]
-    check(fn, np.array([1, 2, 0]), np.array([0, 2, 1]), others=others, graphs=None, recompiles=True)
+    check(recompiling(fn), np.array([1, 2, 0]), np.array([0, 2, 1]), others=others, graphs=None)

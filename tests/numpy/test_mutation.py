@@ -8,7 +8,7 @@ import torch
 import dynamo_lite as dl
 from arrays import counted
 from collector import Programs
-from programs import checked, tensor
+from programs import checked, recompiling, tensor, watching
 
 np = pytest.importorskip("numpy")
 programs = Programs()
@@ -184,7 +184,8 @@ def test_numpy_writes(case):
     case.run()
 
 
-@checked(tensor(2), watch=["KEPT"], graphs=None, breaks=None)
+@checked(tensor(2), graphs=None, breaks=None)
+@watching("KEPT")
 def test_array_of_a_module(x):
     KEPT[0] = KEPT[0] + 1
     KEPT[1:] *= 2
@@ -263,7 +264,8 @@ def test_array_and_a_tensor_of_its_memory():
         assert np.array_equal(one, other) and all(torch.equal(*pair) for pair in zip(expected, found)), shared
 
 
-@checked(counted(4), others=[(counted(5),), (counted(7),), (counted(9),)], recompiles=True, graphs=None, breaks=None)
+@checked(counted(4), others=[(counted(5),), (counted(7),), (counted(9),)], graphs=None, breaks=None)
+@recompiling
 def test_arrays_of_other_sizes(a):
     b = a[1:]
     b += a[0]

@@ -8,13 +8,14 @@ import torch
 import dynamo_lite as dl
 from arrays import counted
 from collector import Programs
-from programs import check, compare, observe, tensor
+from programs import check, compare, observe, recompiling, tensor
 
 np = pytest.importorskip("numpy")
 programs = Programs()
 
 
-@programs(counted(3, 4), graphs=None, recompiles=True)
+@programs(counted(3, 4), graphs=None)
+@recompiling
 def views_by_index(a):
     b = a[::-1]
     return (
@@ -31,21 +32,24 @@ def views_by_index(a):
     )
 
 
-@programs(counted(3, 4), graphs=None, recompiles=True)
+@programs(counted(3, 4), graphs=None)
+@recompiling
 def functions_that_turn(a):
     one = np.flip(a), np.flip(a, 1), np.flip(a[0]), np.flip(a, axis=(0, -1)), np.fliplr(a), np.flipud(a)
     turned = np.rot90(a), np.rot90(a, 2), np.rot90(a, -1) * 2, np.rot90(a, 3, axes=(1, 0)), np.rot90(a, 4)
     return one, turned
 
 
-@programs(tensor(5), graphs=None, recompiles=True)
+@programs(tensor(5), graphs=None)
+@recompiling
 def a_tensor_turned(x):
     y = x.numpy()[::-1].copy()
     ordered = np.sort(y)[::-1]
     return torch.from_numpy(y) * 2, ordered, np.argsort(y, kind="stable")[::-1][:2], ordered[:3].copy()
 
 
-@programs(counted(6), graphs=None, recompiles=True)
+@programs(counted(6), graphs=None)
+@recompiling
 def written_into_backwards(a):
     b = a[::-1]
     b[0] = 50
@@ -60,7 +64,8 @@ def written_into_backwards(a):
     return b, c, a[2]
 
 
-@programs(counted(4), graphs=None, recompiles=True)
+@programs(counted(4), graphs=None)
+@recompiling
 def torch_has_no_such_tensors(a):
     seen = []
     for make in (torch.from_numpy, torch.tensor, torch.as_tensor):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from collector import Programs
-from programs import check, checked, ints, tensor
+from programs import approximate, check, checked, ints, recompiling, tensor, without_breaks
 
 np = pytest.importorskip("numpy")
 programs = Programs()
@@ -60,7 +60,8 @@ def grids(x, y):
     return found, type(found), len(sparse), [each.shape for each in sparse], found[0].strides
 
 
-@programs(tensor(4, 4, dtype=torch.float64), exact=False)
+@programs(tensor(4, 4, dtype=torch.float64))
+@approximate
 def functions_of_modules_of_numpy(x):
     a = x.numpy()
     return (
@@ -74,7 +75,8 @@ def functions_of_modules_of_numpy(x):
     )
 
 
-@programs(tensor(4), Settings(), recompiles=True)
+@programs(tensor(4), Settings())
+@recompiling
 def scalars_as_attributes(x, settings):
     return (
         x * settings.rate,
@@ -86,7 +88,8 @@ def scalars_as_attributes(x, settings):
     )
 
 
-@programs(tensor(2), np.float64(0.5), graphs=None, others=[(tensor(2), np.float64(1.5))], recompiles=True)
+@programs(tensor(2), np.float64(0.5), graphs=None, others=[(tensor(2), np.float64(1.5))])
+@recompiling
 def scalars_as_arguments(x, rate):
     return x * rate + 1, rate * 2
 
@@ -128,7 +131,8 @@ def what_numpy_warns_of(x):
         return x + 1, np.float64(1) / np.float64(0)
 
 
-@programs(tensor(3, 4), exact=False)
+@programs(tensor(3, 4))
+@approximate
 def a_tensor_as_an_array(x):
     a = x.numpy()
     b = a + 1
@@ -136,7 +140,8 @@ def a_tensor_as_an_array(x):
     return c, b.shape, b.dtype, b.ndim, b.size, a
 
 
-@programs(tensor(3, 4), exact=False)
+@programs(tensor(3, 4))
+@approximate
 def reductions_give_scalars(x):
     a = x.detach().cpu().numpy()
     return (
@@ -183,7 +188,8 @@ def items_of_arrays(x):
     return a[0], a[1, 2], a[:, 1:3], a[-1], a[..., 0], a[1:, None], len(a), [row for row in a][1]
 
 
-@programs(tensor(3, 4), exact=False)
+@programs(tensor(3, 4))
+@approximate
 def several_arrays(x):
     a, b = x.numpy(), (x + 1).numpy()
     return (
@@ -203,7 +209,8 @@ def tensors_made_of_arrays(x):
     return torch.as_tensor(a) + 1, torch.tensor(a) * 2, torch.from_numpy(a)
 
 
-@programs(tensor(3), exact=False)
+@programs(tensor(3))
+@approximate
 def arrays_made_inside(x):
     a = np.arange(3) * 2.0
     b = np.array([1.0, 2.0, 3.0])
@@ -248,13 +255,15 @@ def functions_of_tensors(x):
     return np.sin(x), np.sum(x), np.asarray(x), np.array([1, 2]) + 1
 
 
-@programs(tensor(2, 3), np.arange(6.0).reshape(2, 3), exact=False, graphs=1)
+@programs(tensor(2, 3), np.arange(6.0).reshape(2, 3), graphs=1)
+@approximate
 def an_array_as_an_argument(x, a):
     b = a * 2 + 1
     return x * torch.from_numpy(b), b, a.sum(), a
 
 
-@programs(np.arange(6.0).reshape(2, 3).T, exact=False, graphs=None)
+@programs(np.arange(6.0).reshape(2, 3).T, graphs=None)
+@approximate
 def an_array_laid_out_by_columns(a):
     return a + 1, a.copy().strides, a.sum(axis=1)
 
@@ -288,7 +297,7 @@ def test_an_array_in_an_object():
     def fn(x, holder):
         return x * torch.from_numpy(holder.grid * 2), holder.grid.max()
 
-    check(fn, tensor(4), Holder(), graphs=1, exact=False)
+    check(approximate(fn), tensor(4), Holder(), graphs=1)
 
 
 @programs(tensor(2), {"mean": np.float32(0.5), "grid": np.ones(2)}, graphs=None)
@@ -328,15 +337,16 @@ def test_scalars_beside_tensors(fn, x, scalar, computed):
     def of_array(x, a):
         return fn(x, a[0])
 
-    check(of_array if computed else fn, x, np.array([scalar]) if computed else scalar, graphs=None, recompiles=True)
+    check(recompiling(of_array if computed else fn), x, np.array([scalar]) if computed else scalar, graphs=None)
 
 
 def test_scalars_that_differ():
     others = [(tensor(3), np.float64(number)) for number in (0.5, 2.5, float("nan"), -0.0)]
-    check(lambda x, s: (x * s + 1, x < s, s), tensor(3), np.float64(1.5), others=others, all_graphs=1, fullgraph=True)
+    check(without_breaks(lambda x, s: (x * s + 1, x < s, s)), tensor(3), np.float64(1.5), others=others, all_graphs=1)
 
 
-@checked(torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None, recompiles=True)
+@checked(torch.arange(4), np.int64(2), np.array([0.1, 0.2]), graphs=None)
+@recompiling
 def test_scalars_as_arguments_of_functions(x, n, a):
     s = np.sum(a)
     return torch.add(x, s), torch.where(x > 1, s, 0.0), torch.clamp(x, n), x.add(n), torch.mul(x, n)

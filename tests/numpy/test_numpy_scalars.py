@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import Program, check, checked, recompiling, tensor, without_breaks
 
 KINDS = [np.float64(0.1), np.float32(0.1), np.float16(0.1), np.int64(3), np.int32(3), np.uint8(9), np.complex128(1j)]
 named = pytest.mark.parametrize("scalar", KINDS, ids=lambda scalar: scalar.dtype.name)
@@ -29,7 +29,7 @@ def test_tensors_have_the_dtype_of_the_data(scalar, default):
 
     torch.set_default_dtype(default)
     try:
-        check(fn, tensor(3), scalar, fullgraph=True)
+        check(without_breaks(fn), tensor(3), scalar)
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -49,7 +49,7 @@ def test_operators_with_tensors(scalar, x):
             found += [function(x, passed), function(passed, x), function(x, held["rate"]), function(scalar, x)]
         return found, torch.mul(x, passed), torch.add(x, held["rate"]), x == passed
 
-    check(fn, x, scalar, {"rate": scalar}, fullgraph=True)
+    check(without_breaks(fn), x, scalar, {"rate": scalar})
 
 
 WRITES = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.ipow]
@@ -66,7 +66,7 @@ def test_writes_in_place(scalar, x, write):
 
     is_error = x.dtype is torch.int64 and (scalar.dtype.kind == "f" or write is operator.itruediv)
     graphs = None if is_error else 1
-    check(fn, x, x.clone(), x.clone(), {"rate": scalar}, scalar, graphs=graphs, fullgraph=not is_error)
+    check(Program(fn, fullgraph=not is_error), x, x.clone(), x.clone(), {"rate": scalar}, scalar, graphs=graphs)
 
 
 @named
@@ -77,7 +77,7 @@ def test_operators_with_numbers(scalar):
         return x + 1, found
 
     warns = scalar.dtype == np.uint8  # of an overflow, in each call
-    check(fn, tensor(3), scalar, graphs=None if warns else 1, fullgraph=not warns)
+    check(Program(fn, fullgraph=not warns), tensor(3), scalar, graphs=None if warns else 1)
 
 
 @pytest.mark.parametrize("scalar", [np.complex64(1 + 2j), np.bool_(True)])
@@ -106,7 +106,7 @@ USES = {
 
 @pytest.mark.parametrize("fn", USES.values(), ids=USES)
 def test_operations_that_need_the_value_specialize(fn):
-    check(fn, tensor(3), np.float64(1), fullgraph=True)
+    check(without_breaks(fn), tensor(3), np.float64(1))
 
 
 SIZES = {
@@ -122,13 +122,14 @@ SIZES = {
 
 @pytest.mark.parametrize("fn", SIZES.values(), ids=SIZES)
 def test_operations_that_need_an_integer_specialize(fn):
-    check(fn, tensor(1, 3), np.int64(1), fullgraph=True)
+    check(without_breaks(fn), tensor(1, 3), np.int64(1))
 
 
 RATES = [np.float64(each) for each in (0.5, 0.25, float("nan"), -0.0, 3.0, 0.1, 0.7, 1e300, float("inf"), 2.0)]
 
 
-@checked(tensor(3), np.float64(1.5), others=[(tensor(3), each) for each in RATES], all_graphs=2, fullgraph=True)
+@checked(tensor(3), np.float64(1.5), others=[(tensor(3), each) for each in RATES], all_graphs=2)
+@without_breaks
 def test_arithmetic_of_a_scalar_that_changes(x, s):
     """The first value is a constant. From the second on the scalar is data."""
     return x * (1 - s) + x * (s * 2 + s / 4), -s, s
@@ -143,7 +144,7 @@ def test_an_argument_beside_tensors_is_data_from_the_first_call_on(kind):
         return [(tensor(3), kind(n), {"s": kind(n + 1)}) for n in (3, 4, 0, 1, 7)]
 
     first, *others = calls()
-    check(fn, *first, others=others, all_graphs=1, fullgraph=True)
+    check(without_breaks(fn), *first, others=others, all_graphs=1)
 
 
 HELD = SimpleNamespace(rate=np.float64(1))
@@ -164,13 +165,13 @@ def test_a_scalar_that_changes_in_a_container():
         return x * settings["rate"] + settings["rate"] * 2
 
     others = [(tensor(3), {"rate": each}) for each in RATES]
-    check(fn, tensor(3), {"rate": np.float64(1.5)}, others=others, all_graphs=2, fullgraph=True)
+    check(without_breaks(fn), tensor(3), {"rate": np.float64(1.5)}, others=others, all_graphs=2)
 
 
 @pytest.mark.parametrize("fn", USES.values(), ids=USES)
 def test_uses_of_a_scalar_that_changes(fn):
     others = [(tensor(3), np.float64(each)) for each in (2, 1, 2.5, 0.25, 1.75, 3, 4, 5, 6, 7, 8)]
-    check(fn, tensor(3), np.float64(1), others=others, graphs=None, recompiles=True, all_graphs=(1, 8))
+    check(recompiling(fn), tensor(3), np.float64(1), others=others, graphs=None, all_graphs=(1, 8))
 
 
 def test_an_index_that_changes():
@@ -182,15 +183,17 @@ def test_an_index_that_changes():
         return found, x[n - 1 :]
 
     others = [(tensor(3), np.int64(each)) for each in (3, 1, 2)]
-    check(fn, tensor(3), np.int64(2), others=others, graphs=None, recompiles=True)
+    check(recompiling(fn), tensor(3), np.int64(2), others=others, graphs=None)
 
 
-@checked(tensor(3), np.float64(1), fullgraph=True)
+@checked(tensor(3), np.float64(1))
+@without_breaks
 def test_the_class_of_a_scalar(x, s):
     return x + 1, s.__class__, s.__class__.__name__
 
 
-@checked(tensor(3), np.array([1, 2]), graphs=None, recompiles=True)
+@checked(tensor(3), np.array([1, 2]), graphs=None)
+@recompiling
 def test_a_computed_scalar_as_a_number_of_steps(x, a):
     try:
         return [x * at for at in range(a.sum())], np.array(object=[a, a])

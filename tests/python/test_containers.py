@@ -6,7 +6,7 @@ from collections import deque
 
 from collector import Programs
 from outcomes import outcomes
-from programs import tensor
+from programs import recompiling, tensor
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
@@ -256,7 +256,8 @@ def tensors_in_containers_compare_by_identity_first(x, n):
     return [x, y].index(x), x in [x], [x] == [x], (y,) == (y,), {"a": x} == {"a": x}, [y].count(y)
 
 
-@program(graphs=(0, 2), breaks=(0, 20), recompiles=True)
+@program(graphs=(0, 2), breaks=(0, 20))
+@recompiling
 def deque_changed_while_it_is_iterated(x, n):
     d, seen = deque([1, 2, 3]), []
     try:
@@ -270,7 +271,8 @@ def deque_changed_while_it_is_iterated(x, n):
         return x + len(seen), seen, str(error), d
 
 
-@program(graphs=(1, 2), breaks=(0, 20), recompiles=True)
+@program(graphs=(1, 2), breaks=(0, 20))
+@recompiling
 def iterators_in_text_are_not_used_up(x, n):
     a, b, c = iter([1, 2]), zip("ab", [1, 2]), {"k": 1}.keys()
     texts = [f"{a}"[:18], "%s" % (b,), f"{c}", f"{ {'k': 1}.items()!r}"]

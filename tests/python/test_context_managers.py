@@ -10,7 +10,7 @@ import torch
 
 from collector import Programs
 from managers import Manager, told
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 from shared_programs import Problem
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
@@ -21,7 +21,8 @@ class Quiet(Exception):
     pass
 
 
-@checked(tensor(3, grad=True), operators=4, backward=True)
+@checked(tensor(3, grad=True), operators=4)
+@with_gradients
 def test_nested_grad_modes(x):
     with torch.no_grad():
         a = x * 2
@@ -86,7 +87,7 @@ def test_autocast_decorator_and_backward():
     def fn(x, w):
         return inner(x, w).float().sum()
 
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1, grad=True), operators=3, backward=True)
+    check(with_gradients(fn), tensor(3, 3), tensor(3, 3, seed=1, grad=True), operators=3)
 
 
 def test_autocast_around_the_call():

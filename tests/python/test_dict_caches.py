@@ -8,7 +8,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal, kl_divergence
 
 import dynamo_lite as dl
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, check, checked, recompiling, tensor, watching, with_gradients
 
 
 def compiled(fn):
@@ -160,7 +160,7 @@ def test_writes_to_a_looked_up_dict(program):
         found = program(x)
         return found, list(TABLE.items())
 
-    check(fn, tensor(2), graphs=None, breaks=None, watch=["TABLE"], recompiles=True)
+    check(watching("TABLE")(recompiling(fn)), tensor(2), graphs=None, breaks=None)
 
 
 def test_two_names_of_one_dict():
@@ -170,10 +170,11 @@ def test_two_names_of_one_dict():
         return x * one["k"], one is other
 
     shared = {}
-    check(fn, tensor(2), shared, shared, others=[(tensor(2), {}, {})], recompiles=True)
+    check(recompiling(fn), tensor(2), shared, shared, others=[(tensor(2), {}, {})])
 
 
-@checked(tensor(2, grad=True), {"s": 2.0, "t": 1.0}, backward=True)
+@checked(tensor(2, grad=True), {"s": 2.0, "t": 1.0})
+@with_gradients
 def test_dict_cache_in_a_function_run_by_an_operator(x, scales):
     def body(y):
         before = scales["s"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import check, recompiling, tensor
 
 
 class Holder:
@@ -153,4 +153,4 @@ def frozen_state_as_key(x, a, b):
     ids=lambda fn: fn.__name__,
 )
 def test_sets_in_one_graph(fn):
-    check(fn, tensor(3), {1, 2, 3}, {3, 9, 17}, recompiles=True)
+    check(recompiling(fn), tensor(3), {1, 2, 3}, {3, 9, 17})

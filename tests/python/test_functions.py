@@ -7,10 +7,12 @@ import types
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import built, check, checked, recompiling, tensor
 
 
-@checked(tensor(2), build=True, operators=1, recompiles=True)
+@checked(tensor(2), operators=1)
+@built
+@recompiling
 def test_cell_from_outside_is_written():
     count = 0
 
@@ -22,7 +24,8 @@ def test_cell_from_outside_is_written():
     return fn
 
 
-@checked(tensor(2), 5, build=True, others=[(tensor(2), 7)], all_graphs=2)
+@checked(tensor(2), 5, others=[(tensor(2), 7)], all_graphs=2)
+@built
 def test_cell_from_outside_changed_by_the_caller_between_calls():
     factor = 2
 
@@ -37,7 +40,8 @@ def test_cell_from_outside_changed_by_the_caller_between_calls():
     return program
 
 
-@checked(tensor(2), build=True, graphs=None)
+@checked(tensor(2), graphs=None)
+@built
 def test_empty_cell_from_outside():
     def fn(x):
         y = x + 1
@@ -126,7 +130,7 @@ def test_global_function_is_replaced_between_calls():
             exec(f"def helper(x):\n    return x * {n}", scope)
         return scope["fn"](x)
 
-    check(program, tensor(2), 3, graphs=None, recompiles=True, others=[(tensor(2), 4), (tensor(2), 0)])
+    check(recompiling(program), tensor(2), 3, graphs=None, others=[(tensor(2), 4), (tensor(2), 0)])
 
 
 @checked(tensor(2), graphs=(0, 2))

@@ -13,7 +13,7 @@ from torch.utils._ordered_set import OrderedSet
 import dynamo_lite as dl
 from collector import Programs
 from outcomes import outcomes
-from programs import check, checked, tensor
+from programs import built, check, checked, repeated, tensor
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
@@ -406,7 +406,7 @@ def test_proxies_that_are_kept(kind):
 
         return fn
 
-    check(build, tensor(3), build=True, calls=1)
+    check(built(repeated(1)(build)), tensor(3))
 
 
 def test_view_that_is_kept_of_what_changes():

@@ -10,31 +10,35 @@ import torch
 import dynamo_lite as dl
 import settings_module
 from collector import Programs
-from programs import check, checked, tensor
+from programs import check, checked, tensor, without_breaks
 
 programs = Programs(cut=False)
 
 
-@programs(tensor(3), fullgraph=True)
+@programs(tensor(3))
+@without_breaks
 def read(x):
     found = settings_module.__dict__
     given = found.get("SCALE"), found.get("ABSENT", 4), "WIDTH" in found, "ABSENT" in vars(settings_module)
     return x * found["SCALE"] + vars(settings_module)["WIDTH"], given, found is vars(settings_module)
 
 
-@programs(tensor(3), fullgraph=True)
+@programs(tensor(3))
+@without_breaks
 def iterated_over(x):
     settings = {name: value for name, value in vars(settings_module).items() if name.isupper()}
     names = [name for name in settings_module.__dict__ if name.isupper()]
     return x * sum(settings.values()), settings, names, len(vars(settings_module)) == len(dict(vars(settings_module)))
 
 
-@programs(tensor(3), fullgraph=True)
+@programs(tensor(3))
+@without_breaks
 def of_torch(x):
     return torch.__dict__["sin"](x) + getattr(torch, "__dict__")["cos"](x)
 
 
-@programs(tensor(3), fullgraph=True)
+@programs(tensor(3))
+@without_breaks
 def lacks_a_name(x):
     try:
         return settings_module.__dict__["ABSENT"]
@@ -42,7 +46,8 @@ def lacks_a_name(x):
         return x + 1, str(error)
 
 
-@programs(tensor(3), fullgraph=True)
+@programs(tensor(3))
+@without_breaks
 def own_globals_iterated_over(x):
     found = {name: value for name, value in globals().items() if name.startswith("OWN_")}
     return x * found["OWN_A"], found
@@ -55,7 +60,8 @@ OWN_B = "b"
 test_program = programs.test()
 
 
-@checked(tensor(3), fullgraph=True)
+@checked(tensor(3))
+@without_breaks
 def test_written_through_the_dict(x):
     found = settings_module.__dict__
     found["ADDED"] = found["WIDTH"] + 1
@@ -108,7 +114,7 @@ def test_a_module_that_the_program_created():
     def fn(x):
         return x * vars(made)["RATE"], sorted(name for name in made.__dict__ if name.isupper())
 
-    check(fn, tensor(3), fullgraph=True)
+    check(without_breaks(fn), tensor(3))
 
 
 def test_a_submodule_that_is_not_loaded_yet_is_imported(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import torch
 
 import dynamo_lite as dl
 from outcomes import outcome
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor
 
 
 class Colour(enum.Enum):
@@ -284,7 +284,8 @@ def test_reversed_calls_the_method_of_its_argument(items):
     check(fn, tensor(2), items, graphs=None, breaks=None)
 
 
-@checked(tensor(2), graphs=None, breaks=None, recompiles=True)
+@checked(tensor(2), graphs=None, breaks=None)
+@recompiling
 def test_pairs_of_an_iterator_that_asks_for_pairs(x):
     class Counting:
         count = 0

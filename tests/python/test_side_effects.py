@@ -11,7 +11,7 @@ import torch
 import dynamo_lite as dl
 import elsewhere
 from collector import Programs
-from programs import check, checked, tensor
+from programs import built, check, checked, recompiling, repeated, tensor, watching
 
 programs = Programs(cut=False)
 
@@ -29,21 +29,27 @@ class Thing:
         self.__dict__.update(values)
 
 
-@programs(tensor(2), watch=["COUNTER"], operators=1, recompiles=True, calls=3)
+@programs(tensor(2), operators=1)
+@watching("COUNTER")
+@recompiling
+@repeated(3)
 def global_number(x):
     global COUNTER
     COUNTER += 1
     return x * COUNTER
 
 
-@programs(tensor(2), watch=["TENSOR"], operators=2, calls=3)
+@programs(tensor(2), operators=2)
+@watching("TENSOR")
+@repeated(3)
 def global_tensor(x):
     global TENSOR
     TENSOR = TENSOR + x
     return TENSOR * 2
 
 
-@programs(tensor(2), watch=["NAME"], operators=1, graphs=(1, 2))
+@programs(tensor(2), operators=1, graphs=(1, 2))
+@watching("NAME")
 def global_deleted_and_made_again(x):
     global NAME
     del NAME
@@ -55,7 +61,10 @@ def global_deleted_and_made_again(x):
     return y
 
 
-@programs(tensor(2), watch=["ITEMS", "TABLE"], operators=2, recompiles=True, calls=3)
+@programs(tensor(2), operators=2)
+@watching("ITEMS", "TABLE")
+@recompiling
+@repeated(3)
 def global_containers(x):
     ITEMS.append(x + 1)
     TABLE["a"] += 1
@@ -66,7 +75,10 @@ def global_containers(x):
 OF_ANOTHER_MODULE = [(elsewhere, "STATE"), (elsewhere, "LOG"), (elsewhere, "COUNT")]
 
 
-@programs(tensor(2), watch=OF_ANOTHER_MODULE, operators=2, recompiles=True, calls=3)
+@programs(tensor(2), operators=2)
+@watching(*OF_ANOTHER_MODULE)
+@recompiling
+@repeated(3)
 def globals_of_another_module(x):
     elsewhere.STATE = x + 1
     elsewhere.LOG.append(elsewhere.COUNT)
@@ -88,7 +100,7 @@ def test_global_seen_after_a_break():
         COUNTER += 1
         return y * COUNTER, seen
 
-    check(fn, tensor(2), watch=["COUNTER", "ITEMS"], graphs=2, operators=2, recompiles=True)
+    check(watching("COUNTER", "ITEMS")(recompiling(fn)), tensor(2), graphs=2, operators=2)
 
 
 @programs(tensor(2), Thing(n=1, items=[], gone=0), operators=1)
@@ -100,7 +112,10 @@ def attributes_of_an_argument(x, thing):
     return thing.a
 
 
-@checked(tensor(2), build=True, recompiles=True, calls=3, graphs=None, breaks=None)
+@checked(tensor(2), graphs=None, breaks=None)
+@built
+@recompiling
+@repeated(3)
 def test_class_attributes_written():
     class Base:
         count, last, names = 0, None, ("a",)
@@ -128,7 +143,10 @@ def test_class_attributes_written():
     return fn
 
 
-@checked(tensor(2), build=True, graphs=None, recompiles=True, calls=3)
+@checked(tensor(2), graphs=None)
+@built
+@recompiling
+@repeated(3)
 def test_class_attributes_written_and_breaks():
     class Thing:
         count = 0
@@ -148,7 +166,9 @@ def test_class_attributes_written_and_breaks():
     return fn
 
 
-@checked(tensor(2), build=True, graphs=None, recompiles=True)
+@checked(tensor(2), graphs=None)
+@built
+@recompiling
 def test_class_attributes_that_answer_for_themselves():
     class Field:
         def __get__(self, instance, owner=None):
@@ -264,7 +284,7 @@ def test_order_of_effects_on_different_objects():
         return x + 1
 
     log = []
-    check(fn, tensor(2), Ordered(log), Ordered(log), watch=["ITEMS"], operators=1, recompiles=True)
+    check(watching("ITEMS")(recompiling(fn)), tensor(2), Ordered(log), Ordered(log), operators=1)
 
 
 @programs(tensor(2), [], graphs=2, breaks=2, operators=2)
@@ -279,7 +299,8 @@ def order_is_kept_across_breaks(x, log):
     return z
 
 
-@programs(tensor(2), Thing(), {}, watch=["COUNTER"], graphs=2, breaks=1, operators=2)
+@programs(tensor(2), Thing(), {}, graphs=2, breaks=1, operators=2)
+@watching("COUNTER")
 def print_sees_what_was_done_before(x, thing, table):
     thing.n = 5
     table["k"] = [thing.n]

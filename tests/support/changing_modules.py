@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from programs import check, tensor
+from programs import built, check, repeated, tensor
 
 
 def check_changes(
@@ -31,4 +31,4 @@ def check_changes(
 
     x = tensor(2, 3) if x is None else x
     others = [(x, at) for at in range(len(steps))] + [(x, None)]
-    check(build, x, None, build=True, graphs=None, calls=1, others=others)
+    check(built(repeated(1)(build)), x, None, graphs=None, others=others)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import __future__ as future
 
 import ast
+import dataclasses
 import inspect
 import textwrap
 import zlib
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Program, check, program_of, tensor
 
 BREAKS = {
     "graph_break": "dl.graph_break()",
@@ -42,13 +43,14 @@ COUNTED = ("graphs", "operators", "breaks", "all_graphs")
 class Case:
     """A program, its inputs, the options of `check`, and where it breaks."""
 
-    fn: Callable[..., Any]
+    program: Program
     inputs: tuple[Any, ...]
     options: dict[str, Any]
     kind: str
 
     def run(self) -> None:
-        check(with_breaks(self.fn, self.kind), *self.inputs, **self.options)
+        broken = with_breaks(self.program.fn, self.kind)
+        check(dataclasses.replace(self.program, fn=broken), *self.inputs, **self.options)
 
 
 class Programs(list[Case]):
@@ -65,13 +67,14 @@ class Programs(list[Case]):
         self.cut, self.whole = cut, whole
 
     def __call__(self, *inputs: Any, cut: bool | None = None, **options: Any) -> Callable[..., Any]:
-        def add(fn: Callable[..., Any]) -> Callable[..., Any]:
+        def add(fn: Callable[..., Any] | Program) -> Callable[..., Any]:
+            program = program_of(fn)
             given, asked = inputs or self.inputs, {**self.options, **options}
             uncounted = {**{name: value for name, value in asked.items() if name not in COUNTED}, "graphs": None}
-            for kind in self.kinds(fn, self.cut if cut is None else cut):
+            for kind in self.kinds(program.fn, self.cut if cut is None else cut):
                 is_counted = kind == WHOLE or not self.whole
-                self.append(Case(fn, given, asked if is_counted else uncounted, kind))
-            return fn
+                self.append(Case(program, given, asked if is_counted else uncounted, kind))
+            return program.fn
 
         return add
 
@@ -84,7 +87,7 @@ class Programs(list[Case]):
         return [WHOLE, drawn(fn, ["graph_break", "print"]) if has_hole(fn.__code__) else STATEMENTS]
 
     def parameters(self) -> list[Any]:
-        return [pytest.param(case, id=f"{case.fn.__name__}-{case.kind}") for case in self]
+        return [pytest.param(case, id=f"{case.program.fn.__name__}-{case.kind}") for case in self]
 
     def test(self) -> Callable[..., None]:
         """Returns a test of all programs."""

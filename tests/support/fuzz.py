@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 import dynamo_lite as dl
 import grammar
-from programs import HERE, check, tensor
+from programs import HERE, check, recompiling, tensor, watching
 
 FILENAME = os.path.join(HERE, "made_program.py")
 MODULE = "made_program"
@@ -65,12 +65,10 @@ def run(made: grammar.Made, alias: str, grad: bool, totals: Totals | None = None
     )
     dl.counters.graph_breaks = 0
     recorder = check(
-        module.fn,
+        recompiling(watching(*[(module, name) for name in names])(module.fn)),
         *given,
         others=[other],
         graphs=None,
-        recompiles=True,
-        watch=[(module, name) for name in names],
     )
     if totals is not None:
         totals["programs"] += 1

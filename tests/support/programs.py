@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import inspect
 import io
+import itertools
 import os
 import random
 import sys
@@ -238,27 +240,95 @@ def compare(eager: Outcome, compiled: Outcome, exact: bool = True) -> None:
             raise Difference(f"{what}: {one!r} in eager, {other!r} compiled")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Program:
-    """A function with what it is called on, able to start from the same state more than once.
-
-    ``fn`` is a function, a module (each run gets a copy of its own), or with ``build`` a function of no argument that
-    makes a fresh program, so that state in closures starts anew. ``watch`` names globals of the function's module, or
-    is a list of (object, attribute) pairs; each run starts with copies of their values.
-    """
+    """A function, and how `check` calls, compiles and compares it. The functions below it set one of these each."""
 
     fn: Callable[..., Any]
-    inputs: list[tuple[tuple[Any, ...], dict[str, Any]]]
-    build: bool = False
-    watch: Sequence[str | tuple[Any, str]] = ()
-    exact: bool = True
-    backward: bool = False
+    is_built: bool = False
+    watched: Sequence[str | tuple[Any, str]] = ()
+    keywords: dict[str, Any] = field(default_factory=dict)
+    calls: int = 2
+    recompiles: bool = False
+    has_gradients: bool = False
+    is_exact: bool = True
+    backend: str | None = None
+    fullgraph: bool = False
+
+
+Modifier = Callable[[Callable[..., Any] | Program], Program]
+
+
+def program_of(fn: Callable[..., Any] | Program) -> Program:
+    """Returns the program of a function. What modifies that of a test stays."""
+    if isinstance(fn, Program):
+        return fn
+    tested = getattr(fn, "program", None)
+    return dataclasses.replace(tested, fn=fn) if isinstance(tested, Program) else Program(fn)
+
+
+def _modifier(**changes: Any) -> Modifier:
+    return lambda fn: dataclasses.replace(program_of(fn), **changes)
+
+
+def built(fn: Callable[..., Any] | Program) -> Program:
+    """The function has no parameters and creates the program: each run calls it, so that closures start anew."""
+    return _modifier(is_built=True)(fn)
+
+
+def watching(*watched: str | tuple[Any, str]) -> Modifier:
+    """Globals of the function's module, by name, and attributes of objects are compared after each call. Each run
+    starts with copies of their values."""
+    return _modifier(watched=watched)
+
+
+def with_keywords(**keywords: Any) -> Modifier:
+    """The program is called with keyword arguments, too."""
+    return _modifier(keywords=keywords)
+
+
+def repeated(calls: int) -> Modifier:
+    """The program is called so often on the same arguments: twice by default."""
+    return _modifier(calls=calls)
+
+
+def recompiling(fn: Callable[..., Any] | Program) -> Program:
+    """Repeated calls may compile more graphs."""
+    return _modifier(recompiles=True)(fn)
+
+
+def with_gradients(fn: Callable[..., Any] | Program) -> Program:
+    """``backward`` runs from the results, and gradients are compared."""
+    return _modifier(has_gradients=True)(fn)
+
+
+def approximate(fn: Callable[..., Any] | Program) -> Program:
+    """Floating-point results are close, not the same bit for bit."""
+    return _modifier(is_exact=False)(fn)
+
+
+def compiled_by(backend: str | None) -> Modifier:
+    """A backend compiles the graphs, which run as they are by default."""
+    return _modifier(backend=backend)
+
+
+def without_breaks(fn: Callable[..., Any] | Program) -> Program:
+    """No call breaks: the program is compiled with ``fullgraph=True``."""
+    return _modifier(fullgraph=True)(fn)
+
+
+@dataclass
+class Session:
+    """A program with what it is called on, able to start from the same state more than once."""
+
+    program: Program
+    inputs: list[tuple[Any, ...]]
 
     def __post_init__(self) -> None:
         self._watched: list[tuple[Any, str]] = []
-        for each in self.watch:
+        for each in self.program.watched:
             if isinstance(each, str):
-                self._watched.append((sys.modules[self.fn.__module__], each))
+                self._watched.append((sys.modules[self.program.fn.__module__], each))
             else:
                 self._watched.append(each)
         self._start = copy.deepcopy([getattr(owner, name) for owner, name in self._watched])
@@ -270,15 +340,16 @@ class Program:
         torch.manual_seed(1234)
         random.seed(1234)
         modules: dict[int, Any] = {}
-        if isinstance(self.fn, torch.nn.Module):
-            fn = transform(copy.deepcopy(self.fn, modules))
+        fn = self.program.fn
+        if isinstance(fn, torch.nn.Module):
+            fn = transform(copy.deepcopy(fn, modules))
         else:
-            fn = transform(self.fn() if self.build else self.fn)
+            fn = transform(fn() if self.program.is_built else fn)
         _copy_modules(self.inputs, modules)
         outcomes = []
         for index, given in enumerate(self.inputs):
-            args, kwargs = copy.deepcopy(given, dict(modules))
-            outcomes.append(observe(fn, args, kwargs, self._see, self.backward))
+            args, keywords = copy.deepcopy((given, self.program.keywords), dict(modules))
+            outcomes.append(observe(fn, args, keywords, self._see, self.program.has_gradients))
             if after_call is not None:
                 after_call(index)
         self.state_after = [value for value in modules.values() if isinstance(value, torch.nn.Module)]
@@ -288,12 +359,11 @@ class Program:
         return [getattr(owner, name, "deleted") for owner, name in self._watched]
 
 
-def _copy_modules(inputs: Any, memo: dict[int, Any]) -> None:
+def _copy_modules(inputs: list[tuple[Any, ...]], memo: dict[int, Any]) -> None:
     """Copy the modules among the inputs once, so that all calls of a run get the same ones."""
-    for args, kwargs in inputs:
-        for each in (*args, *kwargs.values()):
-            if isinstance(each, torch.nn.Module) and id(each) not in memo:
-                copy.deepcopy(each, memo)
+    for each in itertools.chain.from_iterable(inputs):
+        if isinstance(each, torch.nn.Module) and id(each) not in memo:
+            copy.deepcopy(each, memo)
 
 
 def _within(found: int, wanted: int | tuple[int, int]) -> bool:
@@ -301,43 +371,30 @@ def _within(found: int, wanted: int | tuple[int, int]) -> bool:
 
 
 def check(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | Program,
     *args: Any,
-    kwargs: dict[str, Any] | None = None,
     graphs: int | tuple[int, int] | None = 1,
     operators: int | tuple[int, int] | None = None,
     breaks: int | tuple[int, int] | None = None,
-    calls: int = 2,
     others: Iterable[tuple[Any, ...]] = (),
-    recompiles: bool = False,
     all_graphs: int | tuple[int, int] | None = None,
-    build: bool = False,
-    watch: Sequence[str | tuple[Any, str]] = (),
-    exact: bool = True,
-    backward: bool = False,
-    fullgraph: bool = False,
-    backend: str | None = None,
 ) -> Recorder:
-    """Compare ``fn`` compiled with ``fn`` as it is: ``calls`` times on copies of ``args``, then on each of ``others``.
+    """Compare ``fn`` compiled with ``fn`` as it is: twice on copies of ``args``, then on each of ``others``.
 
     Args:
-        graphs: graphs (exactly, or a range) that the first call gives the backend; None: whatever.
+        graphs: graphs (exactly, or a range) that the first call gives the backend; None: any number.
         operators: operators in those graphs.
         breaks: translations that end in a graph break in the first call; by default none where ``graphs`` is 1.
-        recompiles: whether the repeated calls may make more graphs.
         all_graphs: graphs after ``others``.
-        exact: floating-point results are the same bit for bit; else close.
-        backward: call ``backward`` on the results, so that gradients are compared.
-        backend: compiles the graphs; by default they run as they are.
     """
-    same = [(args, kwargs or {})] * calls
-    program = Program(fn, same + [(other, kwargs or {}) for other in others], build, watch, exact, backward)
-    eager = program.run(lambda f: f)
-    eager_modules = program.state_after
+    program = program_of(fn)
+    session = Session(program, [*[args] * program.calls, *others])
+    eager = session.run(lambda f: f)
+    eager_modules = session.state_after
     for each in eager:
         devices.skip_if_only_for_cpu(each.error)
 
-    recorder = Recorder(backend)
+    recorder = Recorder(program.backend)
     seen: list[tuple[int, int, int, int]] = []
     before = dl.counters.broken_translations
 
@@ -346,18 +403,18 @@ def check(
 
     dl.reset()
     dl.counters.break_reasons.clear()
-    compiled = program.run(lambda f: dl.compile(f, backend=recorder, fullgraph=fullgraph), note)
+    compiled = session.run(lambda f: dl.compile(f, backend=recorder, fullgraph=program.fullgraph), note)
     for index, (one, other) in enumerate(zip(eager, compiled, strict=True)):
         try:
-            compare(one, other, exact)
+            compare(one, other, program.is_exact)
         except Difference as difference:
             difference.add_note(f"in call {index}; graphs so far: {len(recorder.graphs)}")
             raise
-    Pairing(exact).compare(eager_modules, program.state_after, "modules")
+    Pairing(program.is_exact).compare(eager_modules, session.state_after, "modules")
     if breaks is None and graphs == 1:
         breaks = 0
     wanted = {"graphs": graphs, "operators": operators, "breaks": breaks}
-    _check_counts(recorder, seen, wanted, calls if not recompiles else 1, all_graphs)
+    _check_counts(recorder, seen, wanted, 1 if program.recompiles else program.calls, all_graphs)
     return recorder
 
 
@@ -374,19 +431,25 @@ def check_refused(fn: Callable[..., Any], *args: Any) -> None:
 
 def decorator_for(check: Callable[..., Any]) -> Callable[..., Callable[[Callable[..., Any]], Callable[[], None]]]:
     """What makes decorators of programs: each gives a test that calls ``check`` with the program and with what the
-    decorator is given. Of several decorators the lowest checks first."""
+    decorator is given. Of several decorators the lowest checks first, and the others check the same `Program` unless a
+    modifier stands between them."""
 
     def decorator(*args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[[], None]]:
-        def make(fn: Callable[..., Any]) -> Callable[[], None]:
-            program = getattr(fn, "program", None)
+        def make(fn: Callable[..., Any] | Program) -> Callable[[], None]:
+            function = fn.fn if isinstance(fn, Program) else fn
+            checked_below = getattr(function, "program", None)
+            program = fn
+            if checked_below is not None:
+                below = program_of(checked_below).fn
+                program = dataclasses.replace(fn, fn=below) if isinstance(fn, Program) else checked_below
 
-            @functools.wraps(fn)
+            @functools.wraps(function)
             def test() -> None:
-                if program is not None:
-                    fn()
-                check(program or fn, *args, **settings)
+                if checked_below is not None:
+                    function()
+                check(program, *args, **settings)
 
-            vars(test)["program"] = program or fn
+            vars(test)["program"] = program
             vars(test)["__signature__"] = inspect.Signature()  # the program's parameters are no fixtures
             return test
 

@@ -11,7 +11,7 @@ import torch
 
 import dynamo_lite as dl
 from collector import Programs
-from programs import check, tensor
+from programs import check, repeated, tensor
 
 table = Programs()
 
@@ -45,7 +45,8 @@ def test_compiled_where_it_is_called(backend, fullgraph):
 
 
 @table(tensor(3), cut=False)
-@table(tensor(3), calls=1)
+@table(tensor(3))
+@repeated(1)
 def one_result_called_repeatedly(x):
     step = torch.compile(shifted, backend="eager")
     for by in range(3):
@@ -63,7 +64,8 @@ def callables_of_all_kinds(x):
 
 
 @table(tensor(3), cut=False)
-@table(tensor(3), calls=1)
+@table(tensor(3))
+@repeated(1)
 def decorated_inside(x):
     y = x + 1
 
@@ -96,7 +98,8 @@ def disabled(x):
 
 
 @table(tensor(3), cut=False)
-@table(tensor(3), calls=1)
+@table(tensor(3))
+@repeated(1)
 def alive_across_statements(x):
     first = torch.compile(shifted, backend="eager")
     both = {"first": first, "again": first, "decorator": torch.compile(backend="eager")}
@@ -106,7 +109,8 @@ def alive_across_statements(x):
 
 
 @table(tensor(2, 3), cut=False)
-@table(tensor(2, 3), calls=1)
+@table(tensor(2, 3))
+@repeated(1)
 def module_alive_across_statements(x):
     layer = torch.compile(LAYER, backend="eager")
     ours = dl.compile(LAYER, backend="eager")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 
 
 def test_is_compiling_in_every_spelling():
@@ -249,5 +249,5 @@ def test_disabled_for_itself_alone():
     def outer(x):
         return inner(x) + inner(x * 2)
 
-    check(lambda x: outer(x + 1) * 2, tensor(3, grad=True), graphs=3, operators=8, breaks=1, backward=True)
+    check(with_gradients(lambda x: outer(x + 1) * 2), tensor(3, grad=True), graphs=3, operators=8, breaks=1)
     check(outer, tensor(3), graphs=1, operators=6, breaks=1)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import approximate, check, checked, compiled_by, tensor
 
 
 @checked(tensor(2, 2), False, graphs=4, breaks=3)
@@ -55,7 +55,9 @@ def _depth():
     return torch.autocast_decrement_nesting()
 
 
-@checked(tensor(4, 4), graphs=2, breaks=1, backend="aot_eager", exact=False)
+@checked(tensor(4, 4), graphs=2, breaks=1)
+@compiled_by("aot_eager")
+@approximate
 def test_autocast_left_after_a_break_by_backends(x):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ x

@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 
 
-@checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=2, breaks=1, backward=True)
+@checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=2, breaks=1)
+@with_gradients
 def test_inference_mode_left_after_a_break(x, w):
     with torch.inference_mode():
         y = x * 2
@@ -74,7 +75,7 @@ def test_inference_mode_left_by_an_exception(where):
         except ValueError as error:
             return y, str(error), torch.is_inference_mode_enabled(), torch.is_grad_enabled(), x * 3
 
-    check(fn, tensor(3, grad=True), graphs=None, breaks=None, backward=True)
+    check(with_gradients(fn), tensor(3, grad=True), graphs=None, breaks=None)
 
 
 def test_inference_mode_left_after_a_break_by_backends():
@@ -106,7 +107,8 @@ def test_attention_backends_left_after_a_break(q):
     return b, F.scaled_dot_product_attention(q, q, a), inner, torch.backends.cuda.flash_sdp_enabled()
 
 
-@checked(tensor(3, 3, grad=True), graphs=2, breaks=1, backward=True)
+@checked(tensor(3, 3, grad=True), graphs=2, breaks=1)
+@with_gradients
 def test_contexts_of_all_kinds_with_a_break_within(x):
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), torch.inference_mode():
         with sdpa_kernel(SDPBackend.MATH), torch.profiler.record_function("part"):
@@ -235,4 +237,4 @@ def test_others_of_the_kind_entered_by_calls_within(index):
         return x * 2, found, state()
 
     for kind in (None, ValueError):
-        check(fn, tensor(3, grad=True), kind, graphs=None, breaks=None, backward=True)
+        check(with_gradients(fn), tensor(3, grad=True), kind, graphs=None, breaks=None)

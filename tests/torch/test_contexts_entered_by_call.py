@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 
 KINDS = (
     torch.no_grad,
@@ -21,7 +21,8 @@ KINDS = (
 )
 
 
-@checked(tensor(3, 3, grad=True), backward=True)
+@checked(tensor(3, 3, grad=True))
+@with_gradients
 def test_exit_stack_of_all_kinds(x):
     with contextlib.ExitStack() as stack:
         entered = [stack.enter_context(make()) for make in KINDS]
@@ -41,7 +42,7 @@ def test_exit_stack_chosen_by_a_flag():
         return y, x @ x
 
     others = [(tensor(3, 3, grad=True), amp, grad) for amp in (True, False) for grad in (True, False)]
-    check(fn, tensor(3, 3, grad=True), True, False, others=others, all_graphs=4, backward=True)
+    check(with_gradients(fn), tensor(3, 3, grad=True), True, False, others=others, all_graphs=4)
 
 
 @pytest.mark.parametrize("index", range(6))
@@ -54,10 +55,11 @@ def test_exit_stack_with_a_break_within(index):
             y = y @ x.to(y.dtype)
         return y, x @ x, torch.is_inference_mode_enabled(), torch.backends.cuda.flash_sdp_enabled()
 
-    check(fn, tensor(3, 3, grad=True), graphs=None, breaks=None, backward=True)
+    check(with_gradients(fn), tensor(3, 3, grad=True), graphs=None, breaks=None)
 
 
-@checked(tensor(3, 3, grad=True), backward=True)
+@checked(tensor(3, 3, grad=True))
+@with_gradients
 def test_exit_stack_left_by_an_exception(x):
     try:
         with contextlib.ExitStack() as stack:
@@ -69,7 +71,8 @@ def test_exit_stack_left_by_an_exception(x):
         return y, str(error), x @ x, torch.is_inference_mode_enabled()
 
 
-@checked(tensor(3, 3, grad=True), backward=True)
+@checked(tensor(3, 3, grad=True))
+@with_gradients
 def test_enter_and_exit_called_directly(x):
     found = []
     for make in KINDS:
@@ -108,7 +111,8 @@ def test_entered_and_not_left():
     check(cut, tensor(3, 3), graphs=None, breaks=None)
 
 
-@checked(tensor(3, grad=True), graphs=3, breaks=2, backward=True)
+@checked(tensor(3, grad=True), graphs=3, breaks=2)
+@with_gradients
 def test_grad_mode_set_by_a_context_that_is_not_entered(x):
     manager = torch.set_grad_enabled(False)
     y = x * 2
@@ -123,7 +127,8 @@ def test_grad_mode_set_by_a_context_that_is_not_entered(x):
     return y, z, w, x * 5, torch.is_grad_enabled()
 
 
-@checked(tensor(3, 3, grad=True), graphs=None, breaks=None, backward=True)
+@checked(tensor(3, 3, grad=True), graphs=None, breaks=None)
+@with_gradients
 def test_left_in_another_order(x):
     first, second = torch.autocast("cpu", torch.bfloat16), torch.no_grad()
     first.__enter__()
@@ -170,4 +175,4 @@ def test_class_that_enters_contexts_in_its_methods():
                 target = F.dropout(super().forward(x), training=self.training)
             return target, F.dropout(super().forward(x), training=self.training)
 
-    check(Net(3, 3), tensor(2, 3), backward=True)
+    check(with_gradients(Net(3, 3)), tensor(2, 3))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, check, checked, compiled_by, tensor
 
 
 @contextlib.contextmanager
@@ -160,7 +160,8 @@ def test_no_device_where_there_was_one():
         assert torch.get_default_device().type == "cpu"
 
 
-@checked(tensor(3), graphs=None, breaks=None, backend="aot_eager")
+@checked(tensor(3), graphs=None, breaks=None)
+@compiled_by("aot_eager")
 def test_a_compiler_makes_what_the_default_was(x):
     with default_dtype(torch.float64):
         y = torch.ones(3)

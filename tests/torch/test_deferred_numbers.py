@@ -16,7 +16,7 @@ from torch.distributions import Categorical
 
 import dynamo_lite as dl
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
-from programs import check, checked, ints, tensor
+from programs import approximate, check, checked, ints, recompiling, tensor, watching, with_gradients, without_breaks
 
 
 class Meter:
@@ -74,7 +74,7 @@ PASSED_ON = [returned, stored, in_texts, of_an_argument, dropped, in_a_loop]
 def test_passed_on_numbers_are_read_after_the_graph(fn):
     """There is one graph, for all values of the numbers."""
     others = [(tensor(3, seed=seed),) for seed in (1, 2)]
-    check(fn, tensor(3), others=others, watch=[(METER, "last"), (METER, "values")], all_graphs=1, fullgraph=True)
+    check(watching((METER, "last"), (METER, "values"))(without_breaks(fn)), tensor(3), others=others, all_graphs=1)
 
 
 def test_best_of_numbers():
@@ -86,7 +86,7 @@ def test_best_of_numbers():
         return x + 1, losses, min(count, len(x)), max(count, 2)
 
     others = [(tensor(3, seed=seed), best) for seed, best in ((1, 0.1), (2, -9.0), (3, math.nan))]
-    check(fn, tensor(3), math.inf, graphs=1, others=others, all_graphs=2, fullgraph=True)
+    check(without_breaks(fn), tensor(3), math.inf, graphs=1, others=others, all_graphs=2)
 
 
 def divided(x, scale):
@@ -194,7 +194,7 @@ DECIDES |= {converted: "DL0302", a_key: "DL0302", formatted_and_read: "DL0302"}
 def test_needed_numbers_are_captured_under_fullgraph(fn):
     """They are captured unless the program branches on one or rounds it."""
     if fn not in DECIDES:
-        check(fn, tensor(3), fullgraph=True)
+        check(without_breaks(fn), tensor(3))
         return
     with pytest.raises(dl.exc.Unsupported, match=DECIDES[fn]):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
@@ -299,7 +299,7 @@ def test_logged_losses_keep_one_graph():
     """torch.compile breaks at each number."""
     torch.manual_seed(0)
     agent = Agent()
-    check(ppo_loss, agent, *minibatch(0), others=[(agent, *minibatch(1))], all_graphs=1, backward=True, exact=False)
+    check(with_gradients(approximate(ppo_loss)), agent, *minibatch(0), others=[(agent, *minibatch(1))], all_graphs=1)
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     torch.compile(ppo_loss, backend="eager")(agent, *minibatch(0))
@@ -377,17 +377,17 @@ DEFERRED = [as_lists, one_list_twice, by_conversion, by_arithmetic, with_sizes, 
 @pytest.mark.parametrize("fn", DEFERRED, ids=lambda fn: fn.__name__)
 def test_unused_numbers(fn):
     others = [(tensor(size, seed=size, grad=size % 2 == 0),) for size in (3, 4, 5, 6)]
-    check(fn, tensor(3), others=others, all_graphs=(1, 4), fullgraph=True)
+    check(without_breaks(fn), tensor(3), others=others, all_graphs=(1, 4))
 
 
 @pytest.mark.parametrize("fn", DEFERRED, ids=lambda fn: fn.__name__)
 def test_gradients_beside_deferred_numbers(fn):
-    check(fn, tensor(3, grad=True), others=[(tensor(3, seed=2, grad=True),)], backward=True, all_graphs=1)
+    check(with_gradients(fn), tensor(3, grad=True), others=[(tensor(3, seed=2, grad=True),)], all_graphs=1)
 
 
 def test_a_running_average():
     others = [(tensor(3, seed=seed),) for seed in range(4)]
-    check(averaged, tensor(3), others=others, watch=[(AVERAGE, "total"), (AVERAGE, "count")], recompiles=True, breaks=0)
+    check(watching((AVERAGE, "total"), (AVERAGE, "count"))(recompiling(averaged)), tensor(3), others=others, breaks=0)
 
 
 def a_list_in_a_loop(x):

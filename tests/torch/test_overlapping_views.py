@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, leaf, tensor
+from programs import check, checked, compiled_by, leaf, tensor, with_gradients
 
 BACKENDS = ("eager", "aot_eager")
 VIEWS = {
@@ -38,9 +38,9 @@ def test_write_into_a_part_of_an_overlapping_view(view, part, backend):
         part(seen)
         return y, seen * 2
 
-    check(of_argument, tensor(4), backend=backend)
-    check(of_created, tensor(4), backend=backend)
-    check(of_created, leaf(4), backend=backend, backward=True)
+    check(compiled_by(backend)(of_argument), tensor(4))
+    check(compiled_by(backend)(of_created), tensor(4))
+    check(compiled_by(backend)(with_gradients(of_created)), leaf(4))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -55,8 +55,8 @@ def test_write_into_a_whole_overlapping_view(view, backend):
         seen.mul_(3)
         return seen + 1
 
-    check(of_created, tensor(4), graphs=None, breaks=1, backend=backend)
-    check(lambda x: of_argument(view(x)), tensor(4), graphs=2, breaks=None, backend=backend)
+    check(compiled_by(backend)(of_created), tensor(4), graphs=None, breaks=1)
+    check(compiled_by(backend)(lambda x: of_argument(view(x))), tensor(4), graphs=2, breaks=None)
 
     eager, compiled = view(torch.arange(4.0)), view(torch.arange(4.0))
     assert torch.equal(of_argument(eager), dl.compile(of_argument, backend=backend)(compiled))
@@ -76,7 +76,8 @@ def test_offsets_of_arguments_differ_from_call_to_call():
         assert torch.equal(eager, given)
 
 
-@checked(tensor(1, 4), graphs=None, breaks=1, backend="aot_eager")
+@checked(tensor(1, 4), graphs=None, breaks=1)
+@compiled_by("aot_eager")
 def test_write_by_a_mask_into_an_expanded_tensor(x):
     y = (x + 1).expand(3, 4)
     try:
@@ -86,7 +87,9 @@ def test_write_by_a_mask_into_an_expanded_tensor(x):
     return y * 2
 
 
-@checked(leaf(1, 4), graphs=None, breaks=None, backend="aot_eager", backward=True)
+@checked(leaf(1, 4), graphs=None, breaks=None)
+@compiled_by("aot_eager")
+@with_gradients
 def test_write_into_an_expanded_tensor_without_history(x):
     y = x * 2
     y.detach().expand(3, 4)[0].zero_()

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from programs import check, checked, tensor
+from programs import Program, check, checked, recompiling, tensor
 
 DRAWS = {
     "rand": lambda x: torch.rand(3),
@@ -44,7 +44,7 @@ def test_numbers_drawn_and_state_after(name):
         b = x + 1
         return a, b, draw(x)
 
-    check(fn, tensor(3, 3), graphs=(1, 2), breaks=None, exact=name not in ("pca",))
+    check(Program(fn, is_exact=name not in ("pca",)), tensor(3, 3), graphs=(1, 2), breaks=None)
 
 
 @checked(tensor(2), graphs=2, breaks=1)
@@ -108,7 +108,7 @@ def test_python_and_torch_random_mixed():
         n = random.randint(1, 5)
         return x * n + torch.rand(2), random.random()
 
-    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
+    check(recompiling(fn), tensor(2), graphs=None, breaks=None)
 
 
 @checked(tensor(2), graphs=(1, 3), breaks=None)

@@ -8,11 +8,25 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, leaf, tensor
+from programs import (
+    Program,
+    approximate,
+    built,
+    check,
+    checked,
+    compiled_by,
+    leaf,
+    recompiling,
+    repeated,
+    tensor,
+    with_gradients,
+    without_breaks,
+)
 from training_checks import trained
 
 
-@checked(leaf(), backward=True)
+@checked(leaf())
+@with_gradients
 def test_hook_on_an_argument_after_its_use(w):
     y = w.sin()
     w.register_hook(lambda gradient: gradient * 2)
@@ -41,10 +55,11 @@ def test_hook_with_side_effects():
 
         return fn
 
-    check(program, leaf(), graphs=(1, 3), breaks=1, build=True, recompiles=True)
+    check(built(recompiling(program)), leaf(), graphs=(1, 3), breaks=1)
 
 
-@checked(leaf(), tensor(3), backward=True)
+@checked(leaf(), tensor(3))
+@with_gradients
 def test_closure_over_results(w, x):
     y = x.sin()
     w.register_hook(lambda gradient: gradient * y)
@@ -72,7 +87,8 @@ def test_handle_of_a_hook_is_kept():
         assert not w._backward_hooks
 
 
-@checked(leaf(), backward=True)
+@checked(leaf())
+@with_gradients
 def test_removed_at_once(w):
     handle = w.register_hook(lambda gradient: gradient * 2)
     y = w * 3
@@ -99,7 +115,8 @@ def test_handle_that_leaves_the_frame_removed(of):
         assert handle.hooks_dict_ref() is None
 
 
-@checked(leaf(), graphs=(1, 2), breaks=(1, 3), backward=True)
+@checked(leaf(), graphs=(1, 2), breaks=(1, 3))
+@with_gradients
 def test_removed_after_a_break(w):
     handle = w.register_hook(lambda gradient: gradient * 2)
     y = w * 3
@@ -132,7 +149,8 @@ def test_hook_on_a_mutated_argument(wrap):
     return w.grad
 
 
-@checked(leaf(), backward=True)
+@checked(leaf())
+@with_gradients
 def test_hook_after_gradient_accumulation(w):
     def step(parameter):
         with torch.no_grad():
@@ -151,7 +169,8 @@ def test_hook_on_a_tensor_without_gradients_raises(x):
         return y, str(error)
 
 
-@checked(leaf(), backward=True)
+@checked(leaf())
+@with_gradients
 def test_on_a_result(w):
     y = w * 2
     z = y.sin()
@@ -161,7 +180,8 @@ def test_on_a_result(w):
     return y * 3 + z
 
 
-@checked(leaf(), operators=2, backward=True)
+@checked(leaf(), operators=2)
+@with_gradients
 def test_on_a_result_and_removed(w):
     y = w * 2
     handle = y.register_hook(lambda gradient: gradient * 2)
@@ -170,7 +190,8 @@ def test_on_a_result_and_removed(w):
     return z
 
 
-@checked(leaf(), backward=True)
+@checked(leaf())
+@with_gradients
 def test_on_a_result_of_a_partial(w):
     y = w * 2
     bounds = w.detach().abs().max()
@@ -201,7 +222,7 @@ def test_on_a_result_of_an_existing_partial():
         return y * 3
 
     others = [(leaf(), Kept(), functools.partial(scaled, by=factor)) for factor in (7, 8)]
-    check(fn, leaf(), Kept(), functools.partial(scaled, by=6), others=others, backward=True, fullgraph=True)
+    check(with_gradients(without_breaks(fn)), leaf(), Kept(), functools.partial(scaled, by=6), others=others)
 
 
 def test_on_a_result_of_an_existing_partial_of_what_may_change():
@@ -211,7 +232,7 @@ def test_on_a_result_of_an_existing_partial_of_what_may_change():
         holder[0] = 3
         return y
 
-    check(fn, leaf(), [2], graphs=None, breaks=None, calls=1, backward=True)
+    check(repeated(1)(with_gradients(fn)), leaf(), [2], graphs=None, breaks=None)
 
 
 def test_on_a_result_with_effects():
@@ -223,7 +244,7 @@ def test_on_a_result_with_effects():
         y.register_hook(print)
         return y * 3
 
-    check(fn, leaf(), graphs=(2, 3), breaks=(1, 2), backward=True)
+    check(with_gradients(fn), leaf(), graphs=(2, 3), breaks=(1, 2))
     assert len(seen) == 4
 
 
@@ -287,7 +308,9 @@ VIEWS = {
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", VIEWS)
 def test_on_a_view(name, backend):
-    check(VIEWS[name], leaf(2, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=False)
+    check(
+        Program(VIEWS[name], calls=3, has_gradients=True, fullgraph=True, backend=backend, is_exact=False), leaf(2, 4)
+    )
 
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
@@ -296,7 +319,7 @@ def test_on_a_view_beside_its_base(backend):
         y = w * 2
         return hooked(y.view(-1)) * 3, y, y.view(-1)
 
-    check(fn, leaf(2, 4), backward=True, fullgraph=True, backend=backend, exact=False)
+    check(Program(fn, has_gradients=True, fullgraph=True, backend=backend, is_exact=False), leaf(2, 4))
 
 
 LEAVING = {
@@ -311,7 +334,9 @@ LEAVING = {
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", LEAVING)
 def test_on_a_view_that_leaves_the_graph(name, backend):
-    check(LEAVING[name], leaf(2, 4), graphs=(1, 2), breaks=1, backward=True, backend=backend, exact=False)
+    check(
+        Program(LEAVING[name], has_gradients=True, backend=backend, is_exact=False), leaf(2, 4), graphs=(1, 2), breaks=1
+    )
 
 
 @checked(leaf(), graphs=2, breaks=1)
@@ -332,7 +357,7 @@ def test_on_a_result_in_a_compiler(returned):
             return y
         return (y * 3, y) if returned == "both" else (y * 3, y, y.view(3, 1))
 
-    check(fn, leaf(), backward=True, fullgraph=True, backend="aot_eager", exact=False)
+    check(Program(fn, has_gradients=True, fullgraph=True, backend="aot_eager", is_exact=False), leaf())
 
 
 def test_on_a_result_with_a_closure_over_what_stays():
@@ -349,11 +374,12 @@ def test_on_a_result_with_a_closure_over_what_stays():
         return y * 3
 
     others = [(leaf(seed=1), 3.0, tensor(3, seed=2)), (leaf(seed=1), 4.0, tensor(3, seed=3))]
-    check(fn, leaf(), 2.0, tensor(3, seed=1), others=others, backward=True)
+    check(with_gradients(fn), leaf(), 2.0, tensor(3, seed=1), others=others)
     assert dl.counters.graph_breaks == 0
 
 
-@checked(leaf(), 2, others=[(tensor(size, grad=True), n) for size, n in ((4, 3), (5, 4), (6, 5))], backward=True)
+@checked(leaf(), 2, others=[(tensor(size, grad=True), n) for size, n in ((4, 3), (5, 4), (6, 5))])
+@with_gradients
 def test_on_a_result_with_a_closure_over_sizes(w, n):
     y = w * 2
     count = w.shape[0]
@@ -415,7 +441,7 @@ def test_on_a_result_with_a_closure_that_is_written_to():
         return y
 
     for fn in (by_a_function, in_a_loop, in_a_handler, after_a_break, by_a_function_made_before_a_break):
-        check(fn, leaf(), graphs=None, breaks=None, backward=True)
+        check(with_gradients(fn), leaf(), graphs=None, breaks=None)
 
 
 def test_on_a_result_with_a_closure_over_what_may_change():
@@ -446,10 +472,14 @@ def test_on_a_result_with_a_closure_over_what_may_change():
 
         return both
 
-    check(program, leaf(), graphs=None, breaks=None, build=True, backward=True)
+    check(built(with_gradients(program)), leaf(), graphs=None, breaks=None)
 
 
-@checked(leaf(), tensor(3, seed=1), 2.0, backward=True, fullgraph=True, backend="aot_eager", exact=False)
+@checked(leaf(), tensor(3, seed=1), 2.0)
+@with_gradients
+@without_breaks
+@compiled_by("aot_eager")
+@approximate
 def test_on_a_result_with_a_closure_in_a_compiler(w, mask, scale):
     y = w.sin()
     copy = mask.exp()

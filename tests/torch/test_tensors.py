@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
+from programs import check, checked, ints, tensor, with_gradients
 
 
 @checked(ints(4, 1), operators=1)
@@ -109,7 +109,8 @@ def test_empty_and_scalar_tensors(e, s):
     return e + 1, torch.cat([e, s.reshape(1)]), s * 2, e.sum(), e.shape
 
 
-@checked(torch.nn.Parameter(tensor(2)), operators=1, backward=True, others=[(tensor(2, grad=True),)], all_graphs=2)
+@checked(torch.nn.Parameter(tensor(2)), operators=1, others=[(tensor(2, grad=True),)], all_graphs=2)
+@with_gradients
 def test_parameters_as_arguments(p):
     return p * 2, isinstance(p, torch.nn.Parameter), isinstance(p, torch.Tensor), type(p).__name__
 
@@ -133,7 +134,8 @@ def test_tensor_of_which_only_facts_are_asked_is_no_input():
     assert sum(node.op == "placeholder" for node in graph.nodes) == 1
 
 
-@checked(tensor(3), graphs=None, backward=True)
+@checked(tensor(3), graphs=None)
+@with_gradients
 def test_nothing_else_requires_gradients(x):
     y = x * 2
     y.requires_grad_()

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
+from programs import built, check, checked, ints, tensor, with_gradients
 
 
 @checked(tensor(3, 3), operators=9)
@@ -111,7 +111,8 @@ def test_function_of_torch_that_calls_back():
     check(fn, tensor(3, 2), tensor(3, 2, seed=1), tensor(3, 2, seed=2), graphs=1, operators=(6, 14))
 
 
-@checked(tensor(3), build=True, graphs=1, breaks=(0, 1), operators=2)
+@checked(tensor(3), graphs=1, breaks=(0, 1), operators=2)
+@built
 def test_names_that_a_module_computes():
     module = types.ModuleType("computed")
     module.one = 1
@@ -269,7 +270,7 @@ def test_the_inverse_of_stft_checks_its_window(center):
         found = torch.stft(x, 8, 2, window=window, return_complex=True)
         return torch.istft(found, 8, 2, window=window, center=center) * 2
 
-    check(fn, tensor(64, grad=True), torch.hann_window(8) + int(not center), backward=True)
+    check(with_gradients(fn), tensor(64, grad=True), torch.hann_window(8) + int(not center))
     zeros = torch.zeros(8)
     with pytest.raises(RuntimeError, match="window overlap add min: 1") as expected:
         fn(tensor(64), zeros)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, check, checked, tensor, with_gradients
 
 # -- what a backend makes of a graph -----------------------------------------------------------------------------------
 
@@ -39,7 +39,8 @@ def test_leaves_created_by_factories_receive_gradients(make, with_gradient):
         assert leaf.is_leaf and torch.equal(leaf.grad, torch.full((3,), 2.0))
 
 
-@checked(tensor(3, grad=True), operators=2, backward=True)
+@checked(tensor(3, grad=True), operators=2)
+@with_gradients
 def test_a_leaf_that_stays_inside_does_not_break(x):
     return x * torch.ones(3, requires_grad=True)
 
@@ -66,7 +67,7 @@ def test_values_written_by_a_mask_receive_gradients(fn, takes_gradient):
         expected = torch.autograd.grad(fn(x, mask, y).sin().sum(), given)
         assert all(map(torch.equal, found, expected))
     assert dl.counters.graph_breaks - before == int(takes_gradient)
-    check(fn, tensor(4, grad=True), mask, tensor(2, grad=takes_gradient), graphs=1, backward=True)
+    check(with_gradients(fn), tensor(4, grad=True), mask, tensor(2, grad=takes_gradient), graphs=1)
 
 
 def test_a_backend_that_fails_on_the_gradient_of_what_a_mask_writes():

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from programs import check, tensor
+from programs import check, compiled_by, tensor
 
 DRAWS = {
     "rand": lambda x: torch.rand(3),
@@ -27,5 +27,5 @@ def test_unused_random_numbers(draw, backend):
         draw(x)
         return x + torch.rand(4)
 
-    check(fn, tensor(4), backend=backend)
-    check(lambda x: (draw(x), x * 2)[1], tensor(4), backend=backend)
+    check(compiled_by(backend)(fn), tensor(4))
+    check(compiled_by(backend)(lambda x: (draw(x), x * 2)[1]), tensor(4))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, ints, leaf, tensor
+from programs import check, checked, ints, leaf, recompiling, tensor, with_gradients
 
 FOUR, SIX = tensor(4), tensor(6)
 VIEWS = {
@@ -74,7 +74,7 @@ def test_gradients_through_a_view_of_a_result_that_is_written(name):
         return base
 
     split = name in ("chunk", "split", "unbind")  # autograd refuses to write into these
-    check(fn, tensor(3, 4, grad=True), backward=True, breaks=int(split))
+    check(with_gradients(fn), tensor(3, 4, grad=True), breaks=int(split))
 
 
 @checked(tensor(2, 2), graphs=(1, 2), breaks=None)
@@ -131,7 +131,8 @@ def test_argument_resized_inside(x):
     return x.shape
 
 
-@checked(tensor(2, 3), graphs=2, breaks=1, recompiles=True)
+@checked(tensor(2, 3), graphs=2, breaks=1)
+@recompiling
 def test_argument_transposed_in_place(x):
     y = x + 1
     x.t_()
@@ -166,7 +167,8 @@ def test_out_that_is_resized(x):
     return out, out.shape
 
 
-@checked(tensor(3), torch.empty(0), graphs=(0, 2), breaks=None, recompiles=True)
+@checked(tensor(3), torch.empty(0), graphs=(0, 2), breaks=None)
+@recompiling
 def test_out_argument_that_is_resized(x, out):
     torch.exp(x, out=out)
     return out + 1
@@ -218,7 +220,8 @@ def test_writing_into_an_expanded_tensor_is_refused(x):
     return y
 
 
-@checked(tensor(3, grad=True), backward=True)
+@checked(tensor(3, grad=True))
+@with_gradients
 def test_writing_into_a_leaf_that_needs_gradients(x):
     with torch.no_grad():
         x.add_(1)
@@ -289,7 +292,8 @@ def test_is_set_to_and_storage_sharing(x, y):
     return x.is_set_to(y), x.is_same_size(y), z
 
 
-@checked(tensor(3), graphs=(0, 9), breaks=None, recompiles=True)
+@checked(tensor(3), graphs=(0, 9), breaks=None)
+@recompiling
 def test_data_pointers(x):
     y = x.view(-1)
     return x.data_ptr() == y.data_ptr(), (x + 1).data_ptr() == x.data_ptr(), x + 1

@@ -11,7 +11,7 @@ import torch
 
 import programs
 from equality import Difference, Pairing
-from programs import check, tensor
+from programs import check, recompiling, tensor, watching
 
 
 class Thing:
@@ -93,7 +93,7 @@ def test_harness_detects_a_wrong_program(name, monkeypatch):
     monkeypatch.setattr(programs.dl, "compile", lambda fn, **settings: wrong)
     try:
         with pytest.raises(Difference):
-            check(right, tensor(2), graphs=None, watch=[(sys.modules[__name__], "STATE")])
+            check(watching((sys.modules[__name__], "STATE"))(right), tensor(2), graphs=None)
     finally:
         torch.set_grad_enabled(True)
 
@@ -122,9 +122,9 @@ def test_harness_detects_a_compilation_at_every_call():
         STATE += 1
         return x + STATE
 
-    check(fn, tensor(2), watch=["STATE"], recompiles=True)
+    check(watching("STATE")(recompiling(fn)), tensor(2))
     with pytest.raises(AssertionError, match="compiled again"):
-        check(fn, tensor(2), watch=["STATE"])
+        check(watching("STATE")(fn), tensor(2))
 
 
 def test_pairing_sees_nested_paths():

@@ -12,10 +12,9 @@ import torch
 
 import dynamo_lite as dl
 from collector import Programs
-from programs import check, tensor
+from programs import check, recompiling, tensor
 
-# After a break a class is guarded by identity, and each call creates another.
-program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)], recompiles=True)
+program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
 
 
@@ -45,6 +44,7 @@ class Meta(type):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def methods_close_over_the_function(x, n):
     total = x
 
@@ -62,6 +62,7 @@ def methods_close_over_the_function(x, n):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def super_after_a_break(x, n):
     class Derived(Base):
         def scaled(self, by):
@@ -73,6 +74,7 @@ def super_after_a_break(x, n):
 
 
 @program(graphs=1, breaks=2)
+@recompiling
 def body_sees_locals_and_its_own_names(x, n):
     outer = 3
 
@@ -93,6 +95,7 @@ def body_sees_locals_and_its_own_names(x, n):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def metaclass_new_init_and_call(x, n):
     class Thing(metaclass=Meta):
         def __init__(self, value):
@@ -104,6 +107,7 @@ def metaclass_new_init_and_call(x, n):
 
 
 @program(graphs=1, breaks=2)
+@recompiling
 def dataclass_inside(x, n):
     @dataclasses.dataclass
     class Config:
@@ -116,6 +120,7 @@ def dataclass_inside(x, n):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def enum_inside(x, n):
     class Colour(enum.Enum):
         RED = 1
@@ -126,6 +131,7 @@ def enum_inside(x, n):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def exception_class_inside(x, n):
     class Problem(ValueError):
         def __init__(self, code):
@@ -140,6 +146,7 @@ def exception_class_inside(x, n):
 
 
 @program(graphs=None, breaks=None)
+@recompiling
 def class_attributes_changed_after(x, n):
     class Counter:
         count = 0
@@ -157,6 +164,7 @@ def class_attributes_changed_after(x, n):
 
 
 @program(graphs=3, breaks=3)
+@recompiling
 def class_in_a_loop(x, n):
     out = []
     for i in range(n):
@@ -173,6 +181,7 @@ def class_in_a_loop(x, n):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def module_class_inside(x, n):
     class Layer(torch.nn.Module):
         def __init__(self):
@@ -186,6 +195,7 @@ def module_class_inside(x, n):
 
 
 @program(graphs=1, breaks=1)
+@recompiling
 def error_in_the_body(x, n):
     y = x + 1
     try:
@@ -197,6 +207,7 @@ def error_in_the_body(x, n):
 
 
 @program(graphs=2, breaks=1)
+@recompiling
 def print_in_the_body(x, n):
     y = x + 1
 
@@ -208,6 +219,7 @@ def print_in_the_body(x, n):
 
 
 @program(graphs=1, breaks=2)
+@recompiling
 def a_view_of_its_namespace_sees_later_changes(x, n):
     class Made:
         a = 1

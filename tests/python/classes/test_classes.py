@@ -6,7 +6,7 @@ import dataclasses
 
 from collector import Programs
 from outcomes import outcome, outcomes
-from programs import tensor
+from programs import recompiling, tensor, watching
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
@@ -205,7 +205,9 @@ class MoreMethods(Methods):
         return Methods.twice(x) + 1
 
 
-@program(graphs=(1, 3), breaks=(0, 9), recompiles=True, watch=[(Methods, "count")])
+@program(graphs=(1, 3), breaks=(0, 9))
+@recompiling
+@watching((Methods, "count"))
 def class_and_static_methods(x, n):
     a = MoreMethods.make(x)
     b = a.make(x)

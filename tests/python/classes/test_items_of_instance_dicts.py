@@ -7,7 +7,7 @@ import copy
 import pytest
 
 import dynamo_lite as dl
-from programs import checked, tensor
+from programs import checked, tensor, without_breaks
 
 
 class Shadowed:
@@ -51,7 +51,8 @@ class Slotted:
 
 @pytest.mark.parametrize("kind", [Shadowed, ReadOnly])
 def test_shadowed_items_are_deleted_and_written(kind):
-    @checked(tensor(3), kind(), kind(), kind(), fullgraph=True)
+    @checked(tensor(3), kind(), kind(), kind())
+    @without_breaks
     def run(x, popped, deleted, replaced):
         first = popped.__dict__.pop("x")
         del deleted.__dict__["x"]
@@ -64,7 +65,8 @@ def test_shadowed_items_are_deleted_and_written(kind):
 
 @pytest.mark.parametrize("kind", [Shadowed, ReadOnly])
 def test_shadowed_items_of_a_new_object(kind):
-    @checked(tensor(3), fullgraph=True)
+    @checked(tensor(3))
+    @without_breaks
     def run(x):
         new = kind()
         new.__dict__["x"] = x + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from programs import check, tensor
+from programs import check, recompiling, tensor
 
 ASKED: list[str] = []
 
@@ -110,4 +110,4 @@ def test_metaclass_that_compares(program):
         ASKED.clear()
         return program(x, Thing()), list(ASKED)
 
-    check(fn, tensor(2), graphs=None, breaks=None, recompiles=True)
+    check(recompiling(fn), tensor(2), graphs=None, breaks=None)

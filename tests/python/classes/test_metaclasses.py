@@ -12,7 +12,7 @@ import torch
 
 import dynamo_lite as dl
 from collector import Programs
-from programs import check, tensor
+from programs import check, recompiling, tensor, watching
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
@@ -32,7 +32,9 @@ class Registry(metaclass=Singleton):
         self.name = name
 
 
-@program(recompiles=True, watch=[(Singleton, "instances")])
+@program()
+@recompiling
+@watching((Singleton, "instances"))
 def metaclass_call_makes_one_instance(x, n):
     Singleton.instances.clear()
     one = Registry("first")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from collector import Programs
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
@@ -40,7 +40,8 @@ class Filled(Pair):
         return super().__new__(cls, a, b)
 
 
-@program(graphs=None, recompiles=True)
+@program(graphs=None)
+@recompiling
 def instance_and_class_escape(x, n):
     Point = collections.namedtuple("Point", "a, b c", defaults=[5, x])
     point = Point(x)

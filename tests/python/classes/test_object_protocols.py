@@ -17,7 +17,7 @@ import torch
 
 import dynamo_lite as dl
 from outcomes import outcomes
-from programs import check, checked, tensor
+from programs import Program, check, checked, tensor
 
 LOG: list[str] = []
 
@@ -516,7 +516,7 @@ def value_of_an_enumeration_that_computes_it(x):
     ],
 )
 def test_code_of_classes_runs_in_each_call(program):
-    check(program, tensor(2), watch=["LOG"], graphs=None, breaks=None, calls=3, recompiles=True)
+    check(Program(program, watched=["LOG"], calls=3, recompiles=True), tensor(2), graphs=None, breaks=None)
 
 
 @pytest.mark.parametrize("given", [False, True])

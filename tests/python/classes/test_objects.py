@@ -8,7 +8,7 @@ import typing
 
 from collector import Programs
 from outcomes import outcome, outcomes
-from programs import checked, tensor
+from programs import checked, recompiling, tensor
 
 program = Programs(tensor(3), 3, others=[(tensor(5, seed=1), 4)])
 CUT = None
@@ -233,6 +233,7 @@ class Interval(typing.NamedTuple):
         return self.begin < self.end
 
 
-@checked(tensor(2), Interval(2, 1), others=[(tensor(2), Interval(1, 2))], graphs=None, breaks=None, recompiles=True)
+@checked(tensor(2), Interval(2, 1), others=[(tensor(2), Interval(1, 2))], graphs=None, breaks=None)
+@recompiling
 def test_truth_of_a_named_tuple_by_its_own_method(x, interval):
     return x + (1 if interval else 2)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from collector import Programs
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients
 
 programs = Programs()
 
@@ -131,7 +131,8 @@ def test_distributions_with_lazy_parameters(name, logits):
     check(fn, tensor(3, 4), graphs=1)
 
 
-@checked(tensor(3, 4, grad=True), torch.tensor([0, 3, 1]), graphs=1, backward=True)
+@checked(tensor(3, 4, grad=True), torch.tensor([0, 3, 1]), graphs=1)
+@with_gradients
 def test_log_prob_of_a_policy(x, actions):
     policy = torch.distributions.Categorical(logits=x)
     return policy.log_prob(actions).sum() + policy.entropy().mean()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite
-from programs import check, tensor
+from programs import built, check, tensor
 
 
 def test_getattr_fallback_and_getattribute():
@@ -199,7 +199,7 @@ def test_dictionary_whose_items_are_made_when_read():
         table = Makes(b=(Scale, 3), a=(Scale, 2))
         return lambda x: x * table["a"].scale + table["b"].scale
 
-    check(build, tensor(3), build=True, operators=2)
+    check(built(build), tensor(3), operators=2)
 
 
 def test_break_at_a_method_in_c_that_is_overridden():

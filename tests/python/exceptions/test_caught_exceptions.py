@@ -8,7 +8,7 @@ import traceback
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import built, check, checked, tensor
 
 
 def lines(error):
@@ -114,7 +114,7 @@ def test_tracebacks_of_pre_existing_exceptions():
         error = ValueError("found")
         return lambda x: fn(x, error)
 
-    check(program, tensor(3), graphs=None, breaks=None, build=True)
+    check(built(program), tensor(3), graphs=None, breaks=None)
 
 
 def test_pre_existing_exception_collects_a_traceback_at_every_raise():

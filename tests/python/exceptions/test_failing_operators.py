@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import Recorder, check, checked, ints, tensor
+from programs import Recorder, approximate, check, checked, ints, tensor, with_gradients
 
 pytestmark = pytest.mark.fails_on_data
 
@@ -155,7 +155,8 @@ def test_handler_of_a_caller_and_of_a_context():
     check(fn, tensor(3, 3), ints(2) + 10, [], graphs=None, breaks=None)
 
 
-@checked(tensor(3, 3), torch.arange(3), exact=False)
+@checked(tensor(3, 3), torch.arange(3))
+@approximate
 def test_one_graph_where_no_handler_is(a, i):
     a.mul_(2)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), contextlib.nullcontext():
@@ -410,7 +411,7 @@ def test_tensors_with_autograd_history_are_not_restored():
         y = x.sin()
         return fn(y, i, log), y
 
-    check(outer, tensor(3, 3, grad=True), torch.arange(3), [], graphs=None, backward=True)
+    check(with_gradients(outer), tensor(3, 3, grad=True), torch.arange(3), [], graphs=None)
 
 
 class _Encoder(torch.nn.Module):

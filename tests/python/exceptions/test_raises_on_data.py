@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_gradients, without_breaks
 from shared_programs import twice_where_positive
 
 
@@ -22,8 +22,9 @@ class Refused(Exception):
     pass
 
 
+@checked(good(), others=[(bad(),), (good(),)])
+@without_breaks
 @checked(bad(), others=[(good(),)])
-@checked(good(), others=[(bad(),), (good(),)], fullgraph=True)
 def test_raise(x):
     if (x < 0).any():
         raise ValueError(f"negative: {x.min()}")
@@ -31,7 +32,7 @@ def test_raise(x):
 
 
 def test_assert():
-    check(twice_where_positive, good(), others=[(bad(),)], fullgraph=True)
+    check(without_breaks(twice_where_positive), good(), others=[(bad(),)])
 
 
 def test_either_arm():
@@ -53,7 +54,7 @@ def test_either_arm():
         raise Refused("no")
 
     for fn in (then, negated):
-        check(fn, good(), others=[(bad(),)], fullgraph=True)
+        check(without_breaks(fn), good(), others=[(bad(),)])
     check(chained, good(), others=[(bad(),)], graphs=None, breaks=None)
 
 
@@ -170,7 +171,7 @@ def test_in_a_function_that_an_operator_runs():
     def fn(x):
         return torch.utils.checkpoint.checkpoint(body, x * 1, use_reentrant=False)
 
-    check(fn, good().requires_grad_(), graphs=None, breaks=None, backward=True)
+    check(with_gradients(fn), good().requires_grad_(), graphs=None, breaks=None)
     with pytest.raises(Refused):
         dl.compile(fn, backend="eager")(bad())
 

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import built, check, checked, recompiling, tensor, watching
 
 
 @checked(tensor(2), True, operators=2, others=[(tensor(2), False)])
@@ -47,7 +47,9 @@ def test_global_that_was_deleted_in_a_handler(x, log):
 COUNT = 0
 
 
-@checked(tensor(2), watch=["COUNT"], recompiles=True)
+@checked(tensor(2))
+@watching("COUNT")
+@recompiling
 def test_delete_a_global_twice(x):
     global COUNT
     del COUNT
@@ -57,7 +59,8 @@ def test_delete_a_global_twice(x):
 LIMIT = 0
 
 
-@checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], watch=["LIMIT"], all_graphs=3)
+@checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], all_graphs=3)
+@watching("LIMIT")
 def test_global_is_looked_up_to_see_if_it_is_there(x, remove):
     global LIMIT
     try:
@@ -69,7 +72,8 @@ def test_global_is_looked_up_to_see_if_it_is_there(x, remove):
     return x + 1
 
 
-@checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], build=True, all_graphs=3)
+@checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], all_graphs=3)
+@built
 def test_closure_is_looked_up_to_see_if_it_is_there():
     value = 1
 
@@ -171,4 +175,4 @@ def test_eager_frames_raise_unbound_local_error_with_the_name(fn):
     with dl.config.patch(recompile_limit=1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         others = [(tensor(2), True), (tensor(3), False), (tensor(4), True)]
-        check(fn, tensor(2), False, graphs=None, recompiles=True, others=others)
+        check(recompiling(fn), tensor(2), False, graphs=None, others=others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from programs import check, checked, tensor
+from programs import check, checked, tensor, with_keywords
 
 
 def test_missing_argument_is_the_users_type_error():
@@ -16,8 +16,10 @@ def test_missing_argument_is_the_users_type_error():
     check(fn, tensor(2), graphs=None)
 
 
-@checked(tensor(2), 1, kwargs={"d": 6}, graphs=1, operators=6)
-@checked(tensor(2), 1, 2, 4, 5, kwargs={"d": 6, "z": 7}, graphs=1, operators=6)
+@checked(tensor(2), 1, graphs=1, operators=6)
+@with_keywords(d=6)
+@checked(tensor(2), 1, 2, 4, 5, graphs=1, operators=6)
+@with_keywords(d=6, z=7)
 def test_compiled_function_with_all_kinds_of_parameters(a, /, b, c=3, *args, d, e=5, **kwargs):
     return a + b + c + sum(args) + d + e + sum(kwargs.values()), args, kwargs
 

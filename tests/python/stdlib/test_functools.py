@@ -12,7 +12,7 @@ import torch
 
 import dynamo_lite as dl
 from collector import Programs
-from programs import check, checked, tensor
+from programs import built, check, checked, recompiling, tensor, watching
 
 programs = Programs()
 
@@ -131,7 +131,9 @@ def doubled(x):
     return x * 2
 
 
-@programs(tensor(2), recompiles=True, watch=[(doubled, "calls")], all_graphs=None)
+@programs(tensor(2), all_graphs=None)
+@recompiling
+@watching((doubled, "calls"))
 def a_decorated_function_counts_its_calls(x):
     return doubled(doubled(x)), doubled.__name__, doubled.__doc__, doubled.__wrapped__ is not doubled
 
@@ -177,7 +179,8 @@ def a_cached_function_is_called_with_what_has_no_hash(x):
         return x * 2, str(error), typing.Optional[WITH_A_DICT]  # noqa: UP045 - calls a cached function
 
 
-@programs(tensor(2), graphs=(0, 1), recompiles=True)
+@programs(tensor(2), graphs=(0, 1))
+@recompiling
 def a_cached_result_is_returned_and_changed(x):
     table_of.cache_clear()
     first = table_of(70)
@@ -200,7 +203,9 @@ def test_a_cache_keeps_what_was_changed_between_calls():
     check(program, tensor(2), 3, graphs=None, others=[(tensor(2), 4), (tensor(2), 3)])
 
 
-@checked(tensor(2), build=True, graphs=(0, 2), recompiles=True)
+@checked(tensor(2), graphs=(0, 2))
+@built
+@recompiling
 def test_a_cached_function_with_an_effect_runs_it_once():
     calls = []
 
@@ -215,7 +220,9 @@ def test_a_cached_function_with_an_effect_runs_it_once():
     return fn
 
 
-@checked(tensor(2), build=True, graphs=None, recompiles=True)
+@checked(tensor(2), graphs=None)
+@built
+@recompiling
 def test_a_cache_counts_its_hits():
     @functools.lru_cache(maxsize=2)
     def double(n):
@@ -227,7 +234,9 @@ def test_a_cache_counts_its_hits():
     return fn
 
 
-@checked(tensor(2), build=True, graphs=None, recompiles=True)
+@checked(tensor(2), graphs=None)
+@built
+@recompiling
 def test_a_cache_of_tensors_gives_the_same_tensor():
     @functools.cache
     def ones(n):
@@ -239,7 +248,9 @@ def test_a_cache_of_tensors_gives_the_same_tensor():
     return fn
 
 
-@checked(tensor(2), build=True, graphs=None, recompiles=True)
+@checked(tensor(2), graphs=None)
+@built
+@recompiling
 def test_a_cached_method():
     class Model:
         def __init__(self):
@@ -256,7 +267,8 @@ def test_a_cached_method():
     return Model().run
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
+@programs(tensor(2), graphs=None)
+@recompiling
 def a_cache_made_inside(x):
     calls = []
 
@@ -417,7 +429,7 @@ def test_cached_function_that_raises_runs_once(fn, n):
         checked.cache_clear()
         return fn
 
-    check(build, tensor(3), n, graphs=None, build=True, watch=["CALLED"], others=[(tensor(3), n + 5)])
+    check(built(watching("CALLED")(build)), tensor(3), n, graphs=None, others=[(tensor(3), n + 5)])
 
 
 REFUSED: set[int] = set()

@@ -14,7 +14,7 @@ import torch
 
 from collector import Programs
 from outcomes import outcomes
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor
 
 programs = Programs()
 
@@ -129,7 +129,8 @@ def attributes_of_code(x):
     return x + code.co_argcount, found, sample.__defaults__, sample.__kwdefaults__, sample.__name__
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
+@programs(tensor(2), graphs=None)
+@recompiling
 def annotations_of_functions_and_classes(x):
     class Holder:
         a: int = 1

@@ -7,7 +7,7 @@ import operator
 
 from collector import Programs
 from outcomes import outcomes
-from programs import tensor
+from programs import recompiling, tensor
 
 programs = Programs()
 
@@ -84,7 +84,8 @@ class Item:
         return (key, self.n)
 
 
-@programs(tensor(2), Item(3, Item(4)), recompiles=True)
+@programs(tensor(2), Item(3, Item(4)))
+@recompiling
 def getters_and_calls(x, item):
     names = operator.attrgetter("n"), operator.attrgetter("inner.n", "n")
     keys = (
@@ -121,7 +122,8 @@ def created_method_callers(x):
     return call(Item(3)), sorted(["b", "A"], key=lower), operator.methodcaller("sum", dim=0)(x), lower, call
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
+@programs(tensor(2), graphs=None)
+@recompiling
 def method_callers(x):
     call = operator.methodcaller("scaled", x, 2, plus=1)
     return call(Item(3)), upper("ab"), scaled(Item(3))

@@ -9,7 +9,7 @@ import sys
 import warnings
 
 from collector import Programs
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor, watching
 
 programs = Programs()
 silent = logging.getLogger("tests.silent")
@@ -66,7 +66,9 @@ def warn_once(message):
         warnings.warn(message, stacklevel=2)
 
 
-@checked(tensor(2), graphs=None, recompiles=True, watch=[(sys.modules[__name__], "_warned")])
+@checked(tensor(2), graphs=None)
+@recompiling
+@watching((sys.modules[__name__], "_warned"))
 def test_a_warning_is_given_once(x):
     warn_once("once")
     return x + 1
@@ -89,7 +91,8 @@ def a_logger_that_is_on(x):
     return y * 2
 
 
-@checked(tensor(2), graphs=None, watch=[(heard, "lines")])
+@checked(tensor(2), graphs=None)
+@watching((heard, "lines"))
 def test_logger_receives_the_records_of_eager(x):
     y = x + 1
     loud.warning("one")
@@ -111,12 +114,11 @@ def test_a_logger_is_turned_on_between_calls():
             loud.setLevel(logging.INFO)
 
     check(
-        program,
+        watching((heard, "lines"))(program),
         tensor(2),
         logging.INFO,
         graphs=None,
         others=[(tensor(2), logging.DEBUG), (tensor(2), logging.INFO)],
-        watch=[(heard, "lines")],
     )
 
 
@@ -183,7 +185,9 @@ class Timer(contextlib.ContextDecorator):
 timer = Timer()
 
 
-@programs(tensor(2), recompiles=True, watch=[(timer, "entered")], all_graphs=None)
+@programs(tensor(2), all_graphs=None)
+@recompiling
+@watching((timer, "entered"))
 def a_context_decorator(x):
     @timer
     def f(v):

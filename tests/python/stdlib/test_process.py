@@ -15,12 +15,13 @@ import numpy
 
 from collector import Programs
 from processes import run_program
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor
 
 programs = Programs()
 
 
-@programs(tensor(2), graphs=None, recompiles=True)
+@programs(tensor(2), graphs=None)
+@recompiling
 def random_numbers_of_numpy(x):
     numpy.random.seed(3)
     a = numpy.random.rand()

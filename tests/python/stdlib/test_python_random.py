@@ -14,7 +14,7 @@ import dynamo_lite as dl
 from collector import Programs
 from equality import Pairing
 from outcomes import outcome
-from programs import checked, tensor
+from programs import checked, recompiling, repeated, tensor
 
 programs = Programs()
 FOUND = random.Random(7)
@@ -36,32 +36,42 @@ def unaltered(fn, *args, calls=4, backend="eager", **settings):
     return dl.counters
 
 
-@programs(tensor(4), calls=5, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(5)
+@recompiling
 def floats_in_order(x):
     first = random.random()
     second = random.uniform(-1, 2)
     return x * first + second * random.random(), first, second - first
 
 
-@programs(tensor(4), calls=5, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(5)
+@recompiling
 def integers(x):
     number = random.randint(1, 10)
     return x + number, x.int() * random.randrange(5, None), number * 2 + 1, random.randrange(start=1, stop=9, step=3)
 
 
-@programs(tensor(4), calls=4, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(4)
+@recompiling
 def distributions(x):
     share = random.betavariate(0.4, 0.4)
     return share * x + (1 - share) * x.flip(0) + random.gauss(0, 1), random.normalvariate(0, 2), random.expovariate(2)
 
 
-@programs(tensor(9), calls=4, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(9), graphs=None, breaks=None)
+@repeated(4)
+@recompiling
 def a_crop(x):
     start = random.randint(0, x.shape[0] - 4)
     return x[start : start + 4] * 2, start
 
 
-@programs(tensor(4), calls=6, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(6)
+@recompiling
 def a_branch(x):
     y = x + 1
     if random.random() < 0.5:
@@ -69,19 +79,24 @@ def a_branch(x):
     return y * random.random()
 
 
-@programs(tensor(4), calls=4, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(4)
+@recompiling
 def an_index_of_a_list(x):
     return x * [1.0, 2.0, 3.0, 4.0][random.randint(0, 3)]
 
 
-@programs(tensor(4), calls=4, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(4)
+@recompiling
 def a_choice_and_a_shuffle(x):
     order = [0, 1, 2]
     random.shuffle(order)
     return x * random.choice([1.0, 2.0]) + order[0], order
 
 
-@programs(tensor(4), graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@recompiling
 def one_made_inside(x):
     rng = random.Random(3)
     items = [x, x + 1, x + 2]
@@ -93,14 +108,18 @@ def draws_from_a_helper(x):
     return x * random.random()
 
 
-@programs(tensor(4), calls=3, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(3)
+@recompiling
 def breaks_between(x):
     y = draws_from_a_helper(x)
     dl.graph_break()
     return y * random.random()
 
 
-@programs(tensor(4), calls=3, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(3)
+@recompiling
 def arguments_that_are_refused(x):
     with contextlib.suppress(ValueError):
         x = x * random.random()
@@ -108,7 +127,9 @@ def arguments_that_are_refused(x):
     return x * random.random()
 
 
-@programs(tensor(4), calls=3, graphs=None, breaks=None, recompiles=True)
+@programs(tensor(4), graphs=None, breaks=None)
+@repeated(3)
+@recompiling
 def state_that_is_read_and_set(x):
     state = random.getstate()
     first = random.random()

@@ -10,7 +10,7 @@ import torch
 import dynamo_lite as dl
 from collector import Programs
 from outcomes import outcomes
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor
 
 programs = Programs()
 NUMBER = 5
@@ -46,7 +46,8 @@ class Layer(torch.nn.Module):
 layer = Layer()
 
 
-@programs(tensor(2), recompiles=True)
+@programs(tensor(2))
+@recompiling
 def of_functions_inside(x):
     def inner(a, b=x, *, c: int = 2):
         return a

@@ -15,7 +15,7 @@ from torch.torch_version import TorchVersion
 
 from collector import Programs
 from outcomes import outcome
-from programs import tensor
+from programs import recompiling, tensor, watching
 
 programs = Programs()
 
@@ -269,7 +269,9 @@ class Told(metaclass=Telling):
     pass
 
 
-@programs(tensor(2), watch=[(Telling, "asked")], recompiles=True)
+@programs(tensor(2))
+@watching((Telling, "asked"))
+@recompiling
 def a_metaclass_says_the_text_of_its_classes(x):
     return x + 1, f"{Told}", f"{Told:}", str(Told), "{}".format(Told), format(Told)
 
@@ -324,7 +326,9 @@ class Level(enum.Enum):
 TOLD: list[str] = []
 
 
-@programs(tensor(2), watch=["TOLD"], recompiles=True)
+@programs(tensor(2))
+@watching("TOLD")
+@recompiling
 def texts_of_members_with_a_text_of_their_own(x):
     return x + 1, f"{Level.LOW}", str(Level.LOW), repr(Level.LOW), "%s" % Level.LOW, "{}".format(Level.LOW)
 

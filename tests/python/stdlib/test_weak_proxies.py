@@ -10,7 +10,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from collector import Programs
-from programs import check, tensor
+from programs import built, check, tensor, with_gradients
 
 programs = Programs()
 
@@ -120,7 +120,8 @@ class Child(nn.Module):
 parent = Parent()
 
 
-@programs(tensor(3), backward=True, graphs=None)
+@programs(tensor(3), graphs=None)
+@with_gradients
 def a_modules_parent(x):
     return parent(x)
 
@@ -159,5 +160,5 @@ def test_one_reference_of_an_object():
 
         return fn
 
-    check(build, tensor(2), 0, others=[(tensor(2), 1), (tensor(2), 0)], build=True, graphs=None, breaks=None)
-    check(build, tensor(2), 1, others=[(tensor(2), 0), (tensor(2), 1)], build=True, graphs=None, breaks=None)
+    check(built(build), tensor(2), 0, others=[(tensor(2), 1), (tensor(2), 0)], graphs=None, breaks=None)
+    check(built(build), tensor(2), 1, others=[(tensor(2), 0), (tensor(2), 1)], graphs=None, breaks=None)

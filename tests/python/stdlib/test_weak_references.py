@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, built, check, checked, tensor
 
 
 class Thing:
@@ -18,7 +18,8 @@ class Thing:
         self.n = n
 
 
-@checked(tensor(3), build=True, operators=1)
+@checked(tensor(3), operators=1)
+@built
 def test_reference_is_followed():
     thing = Thing(3)
     ref = weakref.ref(thing)
@@ -46,10 +47,11 @@ def test_reference_whose_referent_is_deallocated_between_calls():
         return program
 
     x = tensor(3)
-    check(build, x, False, build=True, graphs=(1, 2), breaks=None, others=[(x, True), (x, False)])
+    check(built(build), x, False, graphs=(1, 2), breaks=None, others=[(x, True), (x, False)])
 
 
-@checked(tensor(2, 3), build=True, graphs=None, breaks=None)
+@checked(tensor(2, 3), graphs=None, breaks=None)
+@built
 def test_reference_created_in_tracing_to_a_pre_existing_object():
     layer = nn.Linear(3, 3)
     nn.init.ones_(layer.weight)

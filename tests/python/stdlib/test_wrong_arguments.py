@@ -11,7 +11,7 @@ import operator
 import pytest
 
 from outcomes import outcome
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor
 
 CALLS = {
     "max of two with a default": lambda: max(1, 2, default=3),
@@ -99,7 +99,7 @@ def test_a_template_takes_an_object_with_items_for_a_mapping(template):
             text = str(error)
         return x + 1, text.partition(" object")[0]
 
-    check(fn, tensor(2), Mapping(), graphs=None, recompiles=True)
+    check(recompiling(fn), tensor(2), Mapping(), graphs=None)
 
 
 @pytest.mark.parametrize("name, args", [("equal", ()), ("allclose", ()), ("__index__", ()), ("as_subclass", (1,))])

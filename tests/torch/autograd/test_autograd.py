@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import dynamo_lite as dl
 from dynamo_lite.runtime import graph_functions
-from programs import check, checked, leaf, tensor
+from programs import approximate, check, checked, leaf, tensor, with_gradients
 from small_functions import Doubled
 
 
@@ -76,14 +76,16 @@ def test_requires_grad_set_on_a_clone(x):
     return (y * 2).sum(), y.requires_grad, y.is_leaf
 
 
-@checked(leaf(3), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+@checked(leaf(3), tensor(3), graphs=(1, 2), breaks=None)
+@with_gradients
 def test_requires_grad_set_to_what_it_is(x, y):
     x.requires_grad_(True)
     y.requires_grad_(False)
     return x * y
 
 
-@checked(leaf(3), backward=True)
+@checked(leaf(3))
+@with_gradients
 def test_no_grad_parts_and_enable_grad_parts(x):
     with torch.no_grad():
         a = x * 2
@@ -93,7 +95,8 @@ def test_no_grad_parts_and_enable_grad_parts(x):
     return a, b, c, a.requires_grad, b.requires_grad, c.requires_grad, torch.is_grad_enabled()
 
 
-@checked(leaf(3), torch.sin, graphs=2, breaks=1, backward=True)
+@checked(leaf(3), torch.sin, graphs=2, breaks=1)
+@with_gradients
 def test_non_leaf_argument(x, make):
     y = make(x)
     print(y.is_leaf)
@@ -121,7 +124,8 @@ def test_backward_twice_with_retained_graph(x):
     return x.grad + 0
 
 
-@checked(leaf(3), graphs=(0, 3), breaks=None, backward=True)
+@checked(leaf(3), graphs=(0, 3), breaks=None)
+@with_gradients
 def test_anomaly_mode_and_disabled_saving(x):
     with torch.autograd.set_detect_anomaly(True):
         y = x * x
@@ -140,7 +144,7 @@ def test_checkpoint(reentrant):
     def fn(x, w):
         return checkpoint(block, x + 1, w, use_reentrant=reentrant) * 3
 
-    check(fn, leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+    check(with_gradients(fn), leaf(3, 3), leaf(3, 3, seed=1))
 
 
 def test_reentrant_checkpoints_of_a_module():
@@ -158,10 +162,11 @@ def test_reentrant_checkpoints_of_a_module():
                 x, nothing, at = checkpoint(self.block, layer, x, 2.0, use_reentrant=True)
             return x, nothing, at, x.requires_grad, at.requires_grad
 
-    check(Net(), leaf(3, 4), backward=True)
+    check(with_gradients(Net()), leaf(3, 4))
 
 
-@checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+@checked(leaf(3, 3), leaf(3, 3, seed=1))
+@with_gradients
 def test_reentrant_checkpoint_without_gradients(x, w):
     with torch.no_grad():
         y = checkpoint(block, x, w, use_reentrant=True)
@@ -185,7 +190,7 @@ def test_reentrant_checkpoint_that_is_an_operator_in_more_than_its_values(return
         one, other = checkpoint(body, x, c, use_reentrant=True)
         return one, other, one.requires_grad, other.requires_grad, other is x, other is c
 
-    check(fn, leaf(3), tensor(3), graphs=None, backward=True)
+    check(with_gradients(fn), leaf(3), tensor(3), graphs=None)
 
 
 def test_checkpoint_sequential():
@@ -194,7 +199,7 @@ def test_checkpoint_sequential():
     def fn(x):
         return checkpoint_sequential(layers, 2, x, use_reentrant=False)
 
-    check(fn, leaf(2, 3), graphs=(1, 3), breaks=None, backward=True)
+    check(with_gradients(fn), leaf(2, 3), graphs=(1, 3), breaks=None)
 
 
 def test_checkpoint_whose_function_breaks():
@@ -203,10 +208,11 @@ def test_checkpoint_whose_function_breaks():
         print("inside")
         return y.sin()
 
-    check(lambda x: checkpoint(noisy, x + 1, use_reentrant=False) + 1, leaf(3), graphs=2, breaks=None, backward=True)
+    check(with_gradients(lambda x: checkpoint(noisy, x + 1, use_reentrant=False) + 1), leaf(3), graphs=2, breaks=None)
 
 
-@checked(leaf(3), [], graphs=(0, 2), breaks=None, backward=True)
+@checked(leaf(3), [], graphs=(0, 2), breaks=None)
+@with_gradients
 def test_checkpoint_whose_function_has_effects(x, seen):
     def inner(a):
         seen.append("called")
@@ -215,7 +221,8 @@ def test_checkpoint_whose_function_has_effects(x, seen):
     return checkpoint(inner, x, use_reentrant=False)
 
 
-@checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+@checked(leaf(3, 3), leaf(3, 3, seed=1))
+@with_gradients
 def test_checkpoint_in_a_checkpoint(x, w):
     def inner(a):
         return checkpoint(block, a, w, use_reentrant=False).tanh()
@@ -240,13 +247,15 @@ def test_an_inner_checkpoint_saves_what_the_program_passes_to_it():
     assert [node.args[2] for node in calls] == [(True, False), (True, True)]
 
 
-@checked(leaf(3, 3), leaf(3, 3, seed=1), backward=True)
+@checked(leaf(3, 3), leaf(3, 3, seed=1))
+@with_gradients
 def test_checkpoint_under_autocast(x, w):
     with torch.autocast("cpu", torch.bfloat16):
         return checkpoint(block, x, w, use_reentrant=False)
 
 
-@checked(tensor(3, grad=True), backward=True)
+@checked(tensor(3, grad=True))
+@with_gradients
 def test_detached_in_place(x):
     y = x * 2
     z = y * 5
@@ -317,7 +326,7 @@ def test_gradients_clipped(norm, foreach):
         total = torch.nn.utils.clip_grad_norm_(layers.parameters(), 1.0, norm, foreach=foreach)
         return total, [each.grad for each in layers.parameters()]
 
-    check(fn, layers, tensor(3), exact=False)
+    check(approximate(fn), layers, tensor(3))
 
 
 def test_gradients_of_several_types_clipped():
@@ -331,7 +340,7 @@ def test_gradients_of_several_types_clipped():
         total = torch.nn.utils.get_total_norm([each.grad for each in layers.parameters()])
         return total, [each.grad for each in layers.parameters()]
 
-    check(fn, layers, exact=False)
+    check(approximate(fn), layers)
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
@@ -346,7 +355,7 @@ def test_apply_through_an_instance():
         def forward(self, x):
             return self.doubled.apply(x) + 1
 
-    check(lambda x: instance.apply(x) + 1, tensor(3, grad=True), graphs=1, breaks=0, backward=True)
+    check(with_gradients(lambda x: instance.apply(x) + 1), tensor(3, grad=True), graphs=1, breaks=0)
     compiled, x = dl.compile(Net(), backend="eager"), tensor(3)
     assert torch.equal(compiled(x), x * 2 + 1)
     instance.apply = lambda x: x * 3

@@ -14,7 +14,7 @@ import backward_reads
 import dynamo_lite as dl
 from backward_reads import KINDS, SETTINGS
 from dynamo_lite.insight.break_reasons import BackwardReads
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, tensor, with_gradients, without_breaks
 
 FACTOR = 2.0
 
@@ -76,7 +76,7 @@ def test_the_graph_breaks_at_the_call(kind):
         return y
 
     seen = []
-    check(fn, tensor(3, grad=True), backward=True, graphs=2, recompiles=True)
+    check(with_gradients(recompiling(fn)), tensor(3, grad=True), graphs=2)
     (broken, *_) = dl.explain(fn)(tensor(3, grad=True)).breaks
     assert isinstance(broken.reason, BackwardReads)
 
@@ -145,7 +145,9 @@ def test_a_cached_function_assigns():
         dl.compile(OfWhatACachedFunctionAssigns.apply, backend="eager", fullgraph=True)(tensor(3, grad=True))
 
 
-@checked(tensor(3, grad=True), backward=True, fullgraph=True)
+@checked(tensor(3, grad=True))
+@with_gradients
+@without_breaks
 def test_constants_are_captured(x):
     return OfConstants.apply(x * 2, (3.0, "a")).sin()
 

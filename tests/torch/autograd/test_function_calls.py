@@ -8,7 +8,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
-from programs import check, leaf, tensor
+from programs import check, compiled_by, leaf, tensor, with_gradients
 
 
 class SetUp(torch.autograd.Function):
@@ -107,8 +107,8 @@ def takes_keywords():
 @pytest.mark.parametrize("call", CALLS)
 def test_arguments_are_bound_as_by_torch(call, backend, takes_keywords):
     refused = {} if takes_keywords or "keyword" not in call else {"graphs": None}
-    check(lambda x: CALLS[call](x), leaf(), backend=backend, backward=True, **refused)
-    check(lambda x: CALLS[call](x), tensor(3), backend=backend, **refused)
+    check(compiled_by(backend)(with_gradients(lambda x: CALLS[call](x))), leaf(), **refused)
+    check(compiled_by(backend)(lambda x: CALLS[call](x)), tensor(3), **refused)
 
 
 REFUSED = {

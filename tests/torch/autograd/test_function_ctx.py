@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, leaf, tensor
+from programs import check, compiled_by, leaf, tensor, with_gradients
 
 
 class Doubles(torch.autograd.Function):
@@ -165,8 +165,8 @@ class HasNoScale(torch.autograd.Function):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_attributes_that_are_missing_and_tensors_not_saved_yet(backend):
-    check(lambda x: ReadsSavedEarly.apply(x), leaf(), backend=backend, backward=True)
-    check(lambda x: HasNoScale.apply(x, 0) + HasNoScale.apply(x, 3), leaf(), backend=backend, backward=True)
+    check(compiled_by(backend)(with_gradients(lambda x: ReadsSavedEarly.apply(x))), leaf())
+    check(compiled_by(backend)(with_gradients(lambda x: HasNoScale.apply(x, 0) + HasNoScale.apply(x, 3))), leaf())
 
 
 def declare_dtype(ctx, x):
@@ -193,5 +193,5 @@ def test_what_newer_torch_has_in_ctx_breaks_by_name(name):
         pytest.skip(f"torch {torch.__version__} has no ctx.{name}")
     forward, backward = map(staticmethod, NEW_IN_CTX[name])
     function = type("Function", (torch.autograd.Function,), {"forward": forward, "backward": backward})
-    check(lambda x: function.apply(x.sin()) + function.apply(x.cos()), leaf(3), backward=True, graphs=None)
+    check(with_gradients(lambda x: function.apply(x.sin()) + function.apply(x.cos())), leaf(3), graphs=None)
     assert any(f"'{name}' of the ctx" in str(reason) for reason in dl.counters.break_reasons)

@@ -7,7 +7,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
-from programs import Recorder, check, tensor
+from programs import Program, Recorder, check, tensor
 from training_checks import trained
 
 
@@ -99,7 +99,10 @@ def test_twice(backward):
 def test_once(backward, backend):
     function = cube(backward)
 
-    check(lambda x: function.apply(x * 2) + 1, tensor(3, grad=True), backward=True, fullgraph=True, backend=backend)
+    check(
+        Program(lambda x: function.apply(x * 2) + 1, has_gradients=True, fullgraph=True, backend=backend),
+        tensor(3, grad=True),
+    )
 
 
 def test_once_differentiable():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, leaf, tensor
+from programs import check, compiled_by, leaf, tensor, with_gradients
 
 STATISTICS = torch.zeros(3)
 
@@ -158,8 +158,8 @@ def test_forward_writes_into_a_buffer(backend):
         y = CountsInABuffer.apply(x * 1, buffer)
         return y + 1, CountsInABuffer.apply(y, buffer) + buffer
 
-    check(fn, leaf(3), torch.zeros(3), backend=backend, backward=True)
-    check(fn, tensor(3), torch.zeros(3), backend=backend)
+    check(compiled_by(backend)(with_gradients(fn)), leaf(3), torch.zeros(3))
+    check(compiled_by(backend)(fn), tensor(3), torch.zeros(3))
 
 
 @BACKENDS
@@ -189,8 +189,8 @@ def test_forward_writes_into_a_global_and_a_modules_buffer(backend):
     "function", [CountsOnCtx, ReturnsConstants, ReturnsContainers, HasAJvp], ids=lambda each: each.__name__
 )
 def test_forward_is_captured(function, backend):
-    check(lambda x: function.apply(x * 1), leaf(3), backend=backend, backward=True)
-    check(lambda x: function.apply(x * 1), tensor(3), backend=backend)
+    check(compiled_by(backend)(with_gradients(lambda x: function.apply(x * 1))), leaf(3))
+    check(compiled_by(backend)(lambda x: function.apply(x * 1)), tensor(3))
 
 
 REASONS = {
@@ -213,4 +213,4 @@ def test_tensor_that_the_forward_keeps_is_that_of_eager():
         y = KeepsATensor.apply(x * 2)
         return y + KEPT[0], KEPT[0].requires_grad
 
-    check(fn, leaf(3), graphs=None, backward=True)
+    check(with_gradients(fn), leaf(3), graphs=None)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, leaf, tensor
+from programs import check, compiled_by, leaf, tensor, with_gradients
 
 
 class Doubles(torch.autograd.Function):
@@ -74,7 +74,7 @@ BACKWARDS = [
 @pytest.mark.parametrize("backward", BACKWARDS)
 def test_backward_has_functions_of_its_own(backward, backend):
     function = type("Inner", (Doubles,), {"backward": staticmethod(backward)})
-    check(lambda x: function.apply(x * 1), leaf(), backend=backend, backward=True)
+    check(compiled_by(backend)(with_gradients(lambda x: function.apply(x * 1))), leaf())
 
 
 @pytest.mark.parametrize("backward", BACKWARDS)
@@ -97,7 +97,7 @@ def test_hook_has_functions_of_its_own():
         y.register_hook(lambda gradient: sum(gradient * factor for factor in (2, 3)))
         return y.sin()
 
-    check(fn, leaf(), backward=True)
+    check(with_gradients(fn), leaf())
 
 
 def test_variable_of_the_backward_that_an_inner_function_reads_later():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, leaf, tensor
+from programs import check, checked, compiled_by, leaf, tensor, with_gradients
 
 
 class Scales(torch.autograd.Function):
@@ -83,8 +83,10 @@ class SetUp(torch.autograd.Function):
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
 
-@checked(leaf(), backend="aot_eager", backward=True)
-@checked(leaf(), backward=True)
+@checked(leaf())
+@compiled_by("aot_eager")
+@checked(leaf())
+@with_gradients
 def test_what_is_returned_is_the_argument(x):
     y = x * 1
     z = Scales.apply(y, 3.0)
@@ -99,10 +101,11 @@ def test_what_was_written_is_saved(function, backend):
         z = function.apply(y)
         return z is y, z * y
 
-    check(fn, leaf(), backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(fn)), leaf())
 
 
-@checked(leaf(), leaf(seed=1), graphs=None, backward=True)
+@checked(leaf(), leaf(seed=1), graphs=None)
+@with_gradients
 def test_one_of_two(x, y):
     z = x * 1
     one, other = Adds.apply(z, y * 1)
@@ -111,23 +114,26 @@ def test_one_of_two(x, y):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_one_of_two_of_which_one_is_used(which):
-    check(lambda x, y: Adds.apply(x * 1, y * 1)[which].sin(), leaf(), leaf(seed=1), backward=True, graphs=None)
+    check(with_gradients(lambda x, y: Adds.apply(x * 1, y * 1)[which].sin()), leaf(), leaf(seed=1), graphs=None)
 
 
-@checked(leaf(), graphs=None, backward=True)
+@checked(leaf(), graphs=None)
+@with_gradients
 def test_a_view(x):
     y = x * 1
     z = Scales.apply(y[1:])
     return y * 2, z
 
 
-@checked(leaf(2, 3), graphs=None, backward=True)
+@checked(leaf(2, 3), graphs=None)
+@with_gradients
 def test_one_of_several_views(x):
     first, second = (x * 1).unbind(0)
     return Scales.apply(first) + second
 
 
-@checked(leaf(2, 3), torch.zeros(3), graphs=None, backward=True)
+@checked(leaf(2, 3), torch.zeros(3), graphs=None)
+@with_gradients
 def test_a_buffer(x, seen):
     y, now = Counts.apply(x, seen)
     return y * now, now is seen, now.requires_grad
@@ -146,7 +152,7 @@ def test_an_argument_with_a_history():
         one, other = Adds.apply(x, y * 1)
         return one is x, one * other
 
-    check(fn, tensor(3), leaf(seed=1), backward=True, graphs=None)
+    check(with_gradients(fn), tensor(3), leaf(seed=1), graphs=None)
     for backend in ("eager", "aot_eager"):
         x, y = tensor(3), leaf(seed=1)
         dl.compile(fn, backend=backend)(x, y)
@@ -169,7 +175,7 @@ def test_written_and_not_said_so():
         y, z = x * 1, x * 2
         return Silent.apply(y, z), z
 
-    check(fn, leaf(), backward=True, graphs=None)
+    check(with_gradients(fn), leaf(), graphs=None)
 
 
 def test_saved_before_it_is_written():
@@ -188,7 +194,7 @@ def test_saved_before_it_is_written():
         y = x * 1
         return Squares.apply(y).sum()
 
-    check(fn, leaf(), backward=True, graphs=None)
+    check(with_gradients(fn), leaf(), graphs=None)
 
 
 class AddsTo(torch.autograd.Function):
@@ -262,7 +268,7 @@ def without_gradients(x):
     [result_is_not_used, view_from_before, several, history_of_another, two, buffer_of_the_graph, without_gradients],
 )
 def test_tensor_of_the_graph_is_captured(program, backend):
-    check(program, leaf(), backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(program)), leaf())
 
 
 @BACKENDS

@@ -9,7 +9,7 @@ import sympy  # noqa: F401  (torch imports it with the first graph, and it adds 
 import torch
 
 import dynamo_lite as dl
-from programs import Recorder, checked, tensor
+from programs import Recorder, checked, tensor, with_gradients, without_breaks
 from shared_programs import Square
 
 
@@ -22,13 +22,16 @@ class Scaled(Square):
 SHAPES = [(tensor(4, grad=True),), (tensor(2, 5, grad=True),), (tensor(6),)]
 
 
-@checked(tensor(3, grad=True), backward=True, others=SHAPES, fullgraph=True)
+@checked(tensor(3, grad=True), others=SHAPES)
+@with_gradients
+@without_breaks
 def test_applied_twice(x):
     scaled = Scaled(3)
     return scaled.apply(x) * scaled.factor + scaled.apply(x * 2)
 
 
-@checked(tensor(3, grad=True), graphs=2, backward=True)
+@checked(tensor(3, grad=True), graphs=2)
+@with_gradients
 def test_one_that_survives_a_break(x):
     scaled = Scaled(3)
     y = scaled.apply(x)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, leaf, tensor
+from programs import check, compiled_by, leaf, tensor, with_gradients
 
 
 class Checks(torch.autograd.Function):
@@ -47,8 +47,8 @@ def caught(x):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_error_of_the_forward_is_caught(backend):
-    check(caught, leaf(), backend=backend, backward=True)
-    check(caught, tensor(3), backend=backend)
+    check(compiled_by(backend)(with_gradients(caught)), leaf())
+    check(compiled_by(backend)(caught), tensor(3))
 
 
 def test_error_of_the_forward_leaves_the_frame():
@@ -64,6 +64,6 @@ def test_random_numbers_before_the_error_are_drawn():
             x = x * 5
         return x + torch.rand(3)
 
-    check(fn, leaf(), graphs=None, backward=True)
+    check(with_gradients(fn), leaf(), graphs=None)
     with pytest.raises(dl.exc.Unsupported, match="forward raises after an operator"):
         dl.compile(fn, backend="eager", fullgraph=True)(leaf())

@@ -9,7 +9,7 @@ from torch.autograd.function import once_differentiable
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import check, checked, leaf, tensor
+from programs import approximate, check, checked, compiled_by, leaf, tensor, with_gradients
 
 
 class Scale(torch.autograd.Function):
@@ -43,7 +43,8 @@ class SplitForward(torch.autograd.Function):
         return product * y + total, product * x + 2 * total
 
 
-@checked(leaf(3), leaf(3, seed=1), backward=True, others=[(leaf(3), tensor(3))])
+@checked(leaf(3), leaf(3, seed=1), others=[(leaf(3), tensor(3))])
+@with_gradients
 def test_function_with_setup_context_and_several_results(x, y):
     product, total = SplitForward.apply(x, y)
     return product - total * 2
@@ -64,7 +65,8 @@ class NonDifferentiable(torch.autograd.Function):
         return torch.zeros_like(grad).scatter(0, indices, grad)
 
 
-@checked(leaf(4), backward=True)
+@checked(leaf(4))
+@with_gradients
 def test_function_with_a_result_that_has_no_gradient(x):
     values, indices = NonDifferentiable.apply(x)
     return values * 2, indices + 1, indices.requires_grad
@@ -82,7 +84,8 @@ class Reads(torch.autograd.Function):
         return grad * 2 if needs[0] else None, grad * 3 if needs[1] else None, None
 
 
-@checked(leaf(3), tensor(3, seed=1), backward=True, others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+@checked(leaf(3), tensor(3, seed=1), others=[(tensor(3), leaf(3, seed=1))], all_graphs=2)
+@with_gradients
 def test_function_that_asks_which_gradients_are_needed(x, y):
     return Reads.apply(x, y), Reads.apply(y, x, False)
 
@@ -99,12 +102,14 @@ class TwoHeaded(torch.autograd.Function):
         return sum(grad * w for w in weights), None
 
 
-@checked(leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None, backward=True)
+@checked(leaf(3), leaf(3, seed=1), tensor(3), graphs=(1, 2), breaks=None)
+@with_gradients
 def test_function_with_tensors_in_a_list(x, a, b):
     return TwoHeaded.apply(x, [a, b]) + 1
 
 
-@checked(leaf(3), backward=True)
+@checked(leaf(3))
+@with_gradients
 def test_function_under_no_grad(x):
     with torch.no_grad():
         y = Scale.apply(x, 3)
@@ -131,7 +136,8 @@ class ReturnsInput(torch.autograd.Function):
         return -grad
 
 
-@checked(leaf(3), backward=True)
+@checked(leaf(3))
+@with_gradients
 def test_gradient_reversal(x):
     return Identity.apply(x) * 2, ReturnsInput.apply(x) is x, ReturnsInput.apply(x) * 3
 
@@ -149,8 +155,9 @@ class ReturnsSeveral(torch.autograd.Function):
         return b * ctx.n + c * 5, a * ctx.saved_tensors[0], None
 
 
+@checked(leaf(3), leaf(3, seed=1))
+@with_gradients
 @checked(tensor(3), tensor(3, seed=1))
-@checked(leaf(3), leaf(3, seed=1), backward=True)
 def test_function_that_returns_arguments(x, y):
     a, b, c = ReturnsSeveral.apply(x * 2, y, 3)
     d, e, _ = ReturnsSeveral.apply(y, b, 2)
@@ -181,7 +188,7 @@ class ReturnsInputAndSetsUp(torch.autograd.Function):
 
 
 def test_function_with_a_context_set_up_that_returns_its_argument():
-    check(lambda x: ReturnsInputAndSetsUp.apply(x) * 3, leaf(3), graphs=None, breaks=None, backward=True)
+    check(with_gradients(lambda x: ReturnsInputAndSetsUp.apply(x) * 3), leaf(3), graphs=None, breaks=None)
 
 
 class Masked(torch.autograd.Function):
@@ -208,8 +215,8 @@ def test_one_tensor_as_several_arguments():
             return Masked.apply(x, mask, x, mask, 3) * 2
 
     given = leaf(3), leaf(3, seed=1), tensor(3, seed=2)
-    check(lambda x, y, mask: Masked.apply(x * 1, mask, y, mask, 3) * 2, *given, backward=True)
-    check(twice, *given, backward=True, graphs=None)
+    check(with_gradients(lambda x, y, mask: Masked.apply(x * 1, mask, y, mask, 3) * 2), *given)
+    check(with_gradients(twice), *given, graphs=None)
     check(unseen, *given)
     check(twice, *map(torch.Tensor.detach, given))
 
@@ -260,7 +267,7 @@ def test_rules_for_batches(function):
     def fn(x):
         return function.apply(x * 2) + 1
 
-    check(fn, leaf(3), graphs=1, breaks=0, backward=True, others=[(tensor(3),)])
+    check(with_gradients(fn), leaf(3), graphs=1, breaks=0, others=[(tensor(3),)])
 
     def batched(x):
         return torch.func.vmap(fn)(x), torch.func.vmap(torch.func.grad(fn))(x)
@@ -278,7 +285,7 @@ def test_rule_for_dual_numbers():
         with forward_ad.dual_level():
             return forward_ad.unpack_dual(of(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
 
-    check(fn, leaf(3), graphs=None, breaks=None, backward=True)
+    check(with_gradients(fn), leaf(3), graphs=None, breaks=None)
     check(lambda x: tangent(x, fn), tensor(3), graphs=None, breaks=None)
     compiled = dl.compile(fn, backend="eager")
     x = tensor(3)
@@ -303,7 +310,7 @@ def test_ctx_that_is_kept():
 
     held = []
 
-    check(lambda x: Keeping.apply(x.sin()) + 1, tensor(3, grad=True), graphs=2, breaks=1, backward=True)
+    check(with_gradients(lambda x: Keeping.apply(x.sin()) + 1), tensor(3, grad=True), graphs=2, breaks=1)
     assert len(held) == 8 and all(one is other for one, other in zip(held[::2], held[1::2], strict=True))
 
 
@@ -332,7 +339,7 @@ def test_gradients_that_are_not_there(used):
         found = Halves.apply(x, y)
         return [found[at] * 2 for at in used]
 
-    check(fn, leaf(3), leaf(3, seed=1), graphs=1, breaks=1, backward=True)
+    check(with_gradients(fn), leaf(3), leaf(3, seed=1), graphs=1, breaks=1)
 
 
 class NeedsBoth(torch.autograd.Function):
@@ -366,7 +373,10 @@ def test_backward_that_fails_without_a_gradient():
         Pairing().compare(*told, "gradients")
 
 
-@checked(leaf(3), leaf(3, seed=1), breaks=1, backward=True, backend="aot_eager", exact=False)
+@checked(leaf(3), leaf(3, seed=1), breaks=1)
+@with_gradients
+@compiled_by("aot_eager")
+@approximate
 def test_gradients_that_are_not_there_under_a_compiler(x, y):
     one, other = Halves.apply(x, y)
     return one.sum() + NonDifferentiable.apply(x)[0].sum()

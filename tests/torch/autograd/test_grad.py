@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import Program, approximate, built, check, checked, recompiling, tensor, with_gradients, without_breaks
 from weights import seeded
 
 
@@ -74,7 +74,11 @@ PROGRAMS = {
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("fn", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_what_is_trained_by_gradients_of_gradients(fn, backend):
-    check(fn, critic(), tensor(2, 3), backward=True, fullgraph=True, backend=backend, exact=backend == "eager")
+    check(
+        Program(fn, has_gradients=True, fullgraph=True, backend=backend, is_exact=backend == "eager"),
+        critic(),
+        tensor(2, 3),
+    )
 
 
 def test_what_does_not_come_of_freed_buffers_leaves():
@@ -86,7 +90,7 @@ def test_what_does_not_come_of_freed_buffers_leaves():
             delta = (delta + 0.1 * grad.sign()).clamp(-0.3, 0.3)
         return m(x + delta.detach())
 
-    check(fn, critic(), tensor(2, 3), backward=True, fullgraph=True)
+    check(with_gradients(without_breaks(fn)), critic(), tensor(2, 3))
 
     def of_inputs(m, x):
         for _ in range(2):
@@ -94,8 +98,8 @@ def test_what_does_not_come_of_freed_buffers_leaves():
             x = x - 0.1 * torch.autograd.grad(m(x).sum(), [x])[0] + torch.randn_like(x)
         return x
 
-    check(of_inputs, critic(), tensor(2, 3), backward=True, fullgraph=True)
-    check(of_inputs, critic().requires_grad_(False), tensor(2, 3), backward=True, graphs=2, breaks=1)
+    check(with_gradients(without_breaks(of_inputs)), critic(), tensor(2, 3))
+    check(with_gradients(of_inputs), critic().requires_grad_(False), tensor(2, 3), graphs=2, breaks=1)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -108,10 +112,16 @@ def test_where_no_gradients_are_kept(backend):
 
     m = critic().requires_grad_(False)
     with torch.no_grad():
-        check(fn, m, tensor(4, 3), others=[(m, tensor(4, 3, seed=1))], fullgraph=True, backend=backend, exact=False)
+        check(
+            Program(fn, fullgraph=True, backend=backend, is_exact=False),
+            m,
+            tensor(4, 3),
+            others=[(m, tensor(4, 3, seed=1))],
+        )
 
 
-@checked(tensor(3, grad=True), build=True)
+@checked(tensor(3, grad=True))
+@built
 def test_a_history_from_outside_that_is_not_on_the_way():
     other = (tensor(3) * 1).requires_grad_() * 2
     return lambda x: torch.autograd.grad((x * x).sum(), x)[0] * other.detach() + other
@@ -123,7 +133,7 @@ def test_what_is_not_used():
         zeros = torch.autograd.grad((w * x).sum(), (w, v), materialize_grads=True)
         return found, zeros
 
-    check(fn, tensor(3, grad=True), tensor(3, grad=True), tensor(3), fullgraph=True)
+    check(without_breaks(fn), tensor(3, grad=True), tensor(3, grad=True), tensor(3))
 
     def refused(w, v, x):
         try:
@@ -164,7 +174,7 @@ def test_a_history_from_outside():
         w = tensor(3).requires_grad_()
         return lambda x: fn(w * x, w)
 
-    check(program, tensor(3), build=True, graphs=None)
+    check(built(program), tensor(3), graphs=None)
 
     def square(x):
         return torch.autograd.grad((x * x).sum(), x)
@@ -172,7 +182,7 @@ def test_a_history_from_outside():
     def either():
         return lambda x, later: square(x * 2 if later else x)
 
-    check(either, tensor(3, grad=True), False, build=True, others=[(tensor(3, grad=True), True)], graphs=None)
+    check(built(either), tensor(3, grad=True), False, others=[(tensor(3, grad=True), True)], graphs=None)
 
 
 def test_hooks_run():
@@ -193,7 +203,7 @@ def test_hooks_run():
         return build
 
     for late in (False, True):
-        check(program(late), tensor(3), build=True, graphs=None, recompiles=True)
+        check(built(recompiling(program(late))), tensor(3), graphs=None)
 
 
 def test_without_gradients():
@@ -232,7 +242,7 @@ def test_sizes_that_differ():
         return laplacian(m, x) + penalty(m, x, x + 1)
 
     others = [(critic(), tensor(size, 3)) for size in (3, 4, 5)]
-    check(fn, critic(), tensor(2, 3), others=others, all_graphs=(1, 3), backward=True, exact=False)
+    check(with_gradients(approximate(fn)), critic(), tensor(2, 3), others=others, all_graphs=(1, 3))
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 
 import pytest
@@ -10,11 +9,15 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, checked, ints, leaf, tensor
+from programs import Program, approximate, check, checked, compiled_by, ints, leaf, tensor, with_gradients
 from training_checks import check_training, gradients, mlp, trained
 from weights import seeded
 
-through_aot = functools.partial(checked, backward=True, backend="aot_eager", exact=False)
+
+def through_aot(*args, **counts):
+    """Checks a program and its gradients as AOTAutograd compiles them."""
+    return lambda fn: checked(*args, **counts)(with_gradients(compiled_by("aot_eager")(approximate(fn))))
+
 
 # -- writes ------------------------------------------------------------------------------------------------------------
 
@@ -58,8 +61,8 @@ def test_two_inputs_share_memory_and_one_is_written(wrap):
 
 def test_one_tensor_is_two_inputs():
     x = leaf(3)
-    settings = {"backward": True, "backend": "aot_eager", "exact": False}
-    check(lambda a, b: (a * 2 + b.sin()).sum(), x, x, others=[(x, leaf(3, seed=1))], all_graphs=2, **settings)
+    program = Program(lambda a, b: (a * 2 + b.sin()).sum(), has_gradients=True, backend="aot_eager", is_exact=False)
+    check(program, x, x, others=[(x, leaf(3, seed=1))], all_graphs=2)
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------------
@@ -92,7 +95,7 @@ def test_complex_numbers(x):
 
 def test_sparse_gradients_of_an_embedding():
     table = seeded(nn.Embedding(7, 3, sparse=True))
-    check(table, ints(4, high=7), backward=True, backend="aot_eager")
+    check(with_gradients(compiled_by("aot_eager")(table)), ints(4, high=7))
 
 
 # -- several backwards -------------------------------------------------------------------------------------------------

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, leaf
+from programs import built, check, checked, leaf, with_gradients
 from shared_programs import Square
 
 
-@checked(leaf(), leaf(), operators=4, backward=True)
+@checked(leaf(), leaf(), operators=4)
+@with_gradients
 def test_whether_there_is_one(x, y):
     z = x * 2
     if x.grad_fn is None and not y.detach().grad_fn:
@@ -43,10 +44,11 @@ def of_a_written_view(x):
 
 @pytest.mark.parametrize("fn", [of_a_result, of_an_argument, returned, of_a_written_view])
 def test_it_is_read_in_eager(fn):
-    check(fn, leaf(), graphs=None, breaks=(1, 6), backward=True)
+    check(with_gradients(fn), leaf(), graphs=None, breaks=(1, 6))
 
 
-@checked(leaf(), graphs=(1, 3), breaks=(1, 4), build=True)
+@checked(leaf(), graphs=(1, 3), breaks=(1, 4))
+@built
 def test_with_a_hook():
     seen = []
 
@@ -72,7 +74,8 @@ def test_a_function_goes_by_its_name():
         y.sum().backward()
 
 
-@checked(leaf(), graphs=2, breaks=(1, 3), backward=True)
+@checked(leaf(), graphs=2, breaks=(1, 3))
+@with_gradients
 def test_a_function_inside(x):
     y = Square.apply(x)
     return y.grad_fn.name(), y * 2

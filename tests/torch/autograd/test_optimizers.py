@@ -11,7 +11,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from dynamo_lite.insight.break_reasons import DisabledByCompiler
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, built, check, checked, recompiling, repeated, tensor
 from weights import seeded
 
 SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
@@ -235,7 +235,8 @@ def test_step_with_a_closure():
     check_losses(MAKERS["sgd"], step, count=3)
 
 
-@checked(tensor(2, 3), build=True, operators=5)
+@checked(tensor(2, 3), operators=5)
+@built
 def test_moving_average_of_weights():
     model, average = (seeded(nn.Linear(3, 3)) for _ in range(2))
 
@@ -252,7 +253,10 @@ def test_moving_average_of_weights():
     return fn
 
 
-@checked(tensor(2, 3), build=True, graphs=None, calls=3, recompiles=True)
+@checked(tensor(2, 3), graphs=None)
+@built
+@repeated(3)
+@recompiling
 def test_averaged_model_and_swa():
     model = seeded(nn.Linear(3, 3))
     average = torch.optim.swa_utils.AveragedModel(model)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, leaf, tensor
+from programs import check, compiled_by, leaf, tensor, with_gradients
 
 
 def operand(w, x):
@@ -64,4 +64,4 @@ def test_write_into_what_was_not_saved():
         z.mul_(2)
         return z
 
-    check(fn, leaf(4), tensor(4), backend="aot_eager", backward=True)
+    check(compiled_by("aot_eager")(with_gradients(fn)), leaf(4), tensor(4))

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import Program, approximate, check, checked, compiled_by, tensor
 from weights import seeded
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -98,10 +98,12 @@ def test_an_equilibrium(backend):
         return z
 
     module = seeded(nn.Linear(4, 4), 0.1)
-    check(fn, module, tensor(2, 4), graphs=None, backward=True, backend=backend, exact=False)
+    check(Program(fn, has_gradients=True, backend=backend, is_exact=False), module, tensor(2, 4), graphs=None)
 
 
-@checked(tensor(2, 4), tensor(4, 3, grad=True), graphs=2, backend="aot_eager", exact=False)
+@checked(tensor(2, 4), tensor(4, 3, grad=True), graphs=2)
+@compiled_by("aot_eager")
+@approximate
 def test_what_hangs_together_is_one_graph(x, weight):
     y = (x @ weight).sin()
     loss = y.pow(2).sum()
@@ -109,7 +111,9 @@ def test_what_hangs_together_is_one_graph(x, weight):
     return y + 1
 
 
-@checked(tensor(2, 4), *(tensor(4, 3, grad=True), tensor(4, 3, grad=True)), breaks=1, backend="aot_eager", exact=False)
+@checked(tensor(2, 4), *(tensor(4, 3, grad=True), tensor(4, 3, grad=True)), breaks=1)
+@compiled_by("aot_eager")
+@approximate
 def test_what_has_no_backward_is_one_graph(x, one, other):
     y, z = x @ one, x @ other
     print("a break")

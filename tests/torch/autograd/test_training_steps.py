@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Program, check, tensor
 from small_models import ResNetLike
 from training_checks import check_training, gradients, mlp, trained, weights
 from weights import seeded
@@ -177,7 +177,12 @@ def test_checkpoint_with_dropout(reentrant):
 
     module = mlp(nn.Dropout(0.5), seeded(nn.Linear(2, 2)))
     graphs = None if reentrant else 1
-    check(fn, module, tensor(5, 3, grad=True), graphs=graphs, backward=True, backend="aot_eager", exact=False)
+    check(
+        Program(fn, has_gradients=True, backend="aot_eager", is_exact=False),
+        module,
+        tensor(5, 3, grad=True),
+        graphs=graphs,
+    )
 
 
 def test_checkpoints_of_blocks_and_in_each_other():
@@ -188,7 +193,7 @@ def test_checkpoints_of_blocks_and_in_each_other():
         return x.sum()
 
     blocks = nn.ModuleList([mlp(nn.Dropout(0.2), seeded(nn.Linear(2, 3))) for _ in range(3)])
-    check(fn, blocks, tensor(5, 3, grad=True), backward=True, backend="aot_eager", exact=False)
+    check(Program(fn, has_gradients=True, backend="aot_eager", is_exact=False), blocks, tensor(5, 3, grad=True))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -218,7 +223,12 @@ def test_checkpoint_around_what_is_compiled(before, reentrant, backend):
 def test_dropout_draws_what_eager_draws():
     module = mlp(nn.Dropout(0.3), seeded(nn.Linear(2, 2)), nn.AlphaDropout(0.2))
     others = [(x,) for x, _ in batches()]
-    check(module, tensor(5, 3), others=others, all_graphs=1, backward=True, backend="aot_eager", exact=False)
+    check(
+        Program(module, has_gradients=True, backend="aot_eager", is_exact=False),
+        tensor(5, 3),
+        others=others,
+        all_graphs=1,
+    )
 
 
 @trained(graphs=2, rtol=1e-4, atol=1e-5)

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import dynamo_lite as dl
-from programs import check, leaf
+from programs import Program, check, leaf, with_gradients, without_breaks
 from weights import seeded
 
 if torch.__version__ < "2.14":
@@ -28,12 +28,12 @@ def waves(x, factor=1.0):
 @REENTRANT
 def test_decorated_function_is_captured(reentrant, backend):
     decorated = checkpoint(use_reentrant=reentrant, preserve_rng_state=False)(waves)
-    check(lambda x: decorated(x * 2) + 1, leaf(3), backward=True, fullgraph=True, backend=backend)
+    check(Program(lambda x: decorated(x * 2) + 1, has_gradients=True, fullgraph=True, backend=backend), leaf(3))
 
 
 def test_decorated_function_is_given_keywords():
     decorated = checkpoint(use_reentrant=False)(waves)
-    check(lambda x: decorated(x, factor=3.0), leaf(3), backward=True, fullgraph=True)
+    check(with_gradients(without_breaks(lambda x: decorated(x, factor=3.0))), leaf(3))
 
 
 class Block(nn.Module):
@@ -51,28 +51,32 @@ class Block(nn.Module):
 
 @BACKENDS
 def test_decorated_method_is_captured(backend):
-    check(lambda block, x: block(x), seeded(Block()), leaf(3, 4), backward=True, fullgraph=True, backend=backend)
+    check(
+        Program(lambda block, x: block(x), has_gradients=True, fullgraph=True, backend=backend),
+        seeded(Block()),
+        leaf(3, 4),
+    )
 
 
 def test_function_is_wrapped_in_the_compiled_function():
-    check(lambda x: checkpoint(use_reentrant=False)(waves)(x), leaf(3), backward=True, graphs=1, breaks=1)
+    check(with_gradients(lambda x: checkpoint(use_reentrant=False)(waves)(x)), leaf(3), graphs=1, breaks=1)
 
 
 @REENTRANT
 def test_options_that_change_nothing(reentrant):
     options = dict(early_stop=True, debug=False, determinism_check="default", respect_saved_tensors_hooks=None)
-    check(lambda x: checkpoint(waves, x, use_reentrant=reentrant, **options), leaf(3), backward=True, fullgraph=True)
+    check(with_gradients(without_breaks(lambda x: checkpoint(waves, x, use_reentrant=reentrant, **options))), leaf(3))
 
 
 def test_option_of_saved_tensors_hooks_without_selection():
     fn = functools.partial(checkpoint, waves, use_reentrant=False, respect_saved_tensors_hooks=True)
-    check(lambda x: fn(x), leaf(3), backward=True, fullgraph=True)
+    check(with_gradients(without_breaks(lambda x: fn(x))), leaf(3))
 
 
 def test_option_of_saved_tensors_hooks_with_selection_breaks():
     contexts = functools.partial(create_selective_checkpoint_contexts, [torch.ops.aten.sin.default])
     options = dict(use_reentrant=False, respect_saved_tensors_hooks=True, context_fn=contexts)
-    recorder = check(lambda x: checkpoint(waves, x * 2, **options) + 1, leaf(3), backward=True, graphs=2, breaks=1)
+    recorder = check(with_gradients(lambda x: checkpoint(waves, x * 2, **options) + 1), leaf(3), graphs=2, breaks=1)
     assert len(recorder.graphs) == 2
     assert any("respect_saved_tensors_hooks" in str(reason) for reason in dl.counters.break_reasons)
 
@@ -84,4 +88,4 @@ def test_option_that_torch_refuses_raises_its_error():
         except ValueError as error:
             return x * len(str(error))
 
-    check(fn, leaf(3), backward=True, graphs=None)
+    check(with_gradients(fn), leaf(3), graphs=None)

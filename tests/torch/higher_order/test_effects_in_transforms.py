@@ -9,7 +9,7 @@ from torch import nn
 from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.utils.checkpoint import checkpoint
 
-from programs import check, checked, leaf, tensor
+from programs import Program, check, checked, leaf, recompiling, repeated, tensor, watching, with_gradients
 from weights import seeded
 
 CALLS = 0
@@ -62,7 +62,7 @@ def test_function_appends_other_objects_to_a_list(transform, gradients, backend)
         return transform(noting, x), count, counter.count, counter.sizes, seen
 
     arguments = tensor(3, 2, grad=gradients), Counter(), []
-    check(fn, *arguments, calls=1, backward=gradients, exact=False, backend=backend)
+    check(Program(fn, calls=1, has_gradients=gradients, is_exact=False, backend=backend), *arguments)
 
 
 def test_module_that_counts_its_calls():
@@ -84,10 +84,13 @@ def test_module_that_counts_its_calls():
 
         return vmap(grad(loss), in_dims=(None, 0))(parameters, x), model.calls
 
-    check(fn, seeded(Counting()), tensor(4, 3), calls=4, exact=False, recompiles=True, all_graphs=(2, 3))
+    check(Program(fn, calls=4, is_exact=False, recompiles=True), seeded(Counting()), tensor(4, 3), all_graphs=(2, 3))
 
 
-@checked(tensor(3, 2), watch=["CALLS"], calls=4, recompiles=True, all_graphs=(2, 3))
+@checked(tensor(3, 2), all_graphs=(2, 3))
+@watching("CALLS")
+@repeated(4)
+@recompiling
 def test_function_writes_a_global(x):
     def inner(row):
         global CALLS
@@ -128,7 +131,8 @@ def test_function_that_stores_its_tensors(store):
     check(fn, tensor(3), Kept(), [], graphs=None, breaks=1)
 
 
-@checked(leaf(3), graphs=None, breaks=None, backward=True)
+@checked(leaf(3), graphs=None, breaks=None)
+@with_gradients
 def test_effects_in_what_a_checkpoint_runs_again(x):
     seen = []
     y = checkpoint(lambda a: grad(lambda b: seen.append(1) or (b**2).sum())(a), x, use_reentrant=False)
@@ -160,7 +164,7 @@ def test_exception_of_the_function_is_caught(run, backend):
         except ValueError as error:
             return y * 3 + z, str(error), torch.is_grad_enabled()
 
-    check(fn, leaf(3, 2), [], calls=1, backward=True, backend=backend)
+    check(Program(fn, calls=1, has_gradients=True, backend=backend), leaf(3, 2), [])
 
 
 def test_exception_after_random_numbers():

@@ -8,7 +8,7 @@ from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, fle
 
 import dynamo_lite as dl
 from backend_reference import same_as_backend
-from programs import check, checked, tensor
+from programs import check, checked, tensor, without_breaks
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -20,7 +20,8 @@ def heads(count=2, length=16, grad=False):
     return [tensor(1, count, length, 8, seed=seed, grad=grad) for seed in range(3)]
 
 
-@checked(*heads(), tensor(1)[0], fullgraph=True)
+@checked(*heads(), tensor(1)[0])
+@without_breaks
 def test_function_of_scores(q, k, v, slope):
     def score_mod(score, b, h, i, j):
         return score * slope + (i - j) * 0.5
@@ -37,16 +38,17 @@ def test_indexing_by_what_it_is_given():
 
         return flex_attention(q, k, v, score_mod=score_mod)
 
-    check(fn, *heads(), fullgraph=True)
+    check(without_breaks(fn), *heads())
 
 
 def test_mask_made_outside():
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 16, 16, device="cpu", BLOCK_SIZE=8)
 
-    check(lambda q, k, v: flex_attention(q, k, v, block_mask=mask), *heads(), fullgraph=True)
+    check(without_breaks(lambda q, k, v: flex_attention(q, k, v, block_mask=mask)), *heads())
 
 
-@checked(*heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))], fullgraph=True)
+@checked(*heads(), DOCUMENTS, others=[(*heads(), DOCUMENTS.flip(0))])
+@without_breaks
 def test_mask_made_inside(q, k, v, documents):
     def mask_mod(b, h, i, j):
         return (i >= j) & (documents[i] == documents[j])
@@ -57,16 +59,18 @@ def test_mask_made_inside(q, k, v, documents):
 
 def test_fewer_heads_of_keys():
     q, k, v = heads(4)
-    check(lambda q, k, v: flex_attention(q, k, v, enable_gqa=True, scale=0.3), q, k[:, :2], v[:, :2], fullgraph=True)
+    check(without_breaks(lambda q, k, v: flex_attention(q, k, v, enable_gqa=True, scale=0.3)), q, k[:, :2], v[:, :2])
 
 
-@checked(*heads(), fullgraph=True)
+@checked(*heads())
+@without_breaks
 def test_more_results(q, k, v):
     out, more = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
     return out, more.lse
 
 
-@checked(*heads(), others=[heads(length=12), heads(length=20)], all_graphs=2, fullgraph=True)
+@checked(*heads(), others=[heads(length=12), heads(length=20)], all_graphs=2)
+@without_breaks
 def test_lengths_that_differ(q, k, v):
     return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + (i >= j))
 

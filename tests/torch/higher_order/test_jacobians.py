@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vmap
 
-from programs import check, tensor
+from programs import Program, check, compiled_by, tensor, with_gradients
 from weights import seeded
 
 pytestmark = pytest.mark.skipif(torch.__version__ < "2.12", reason="torch reads the places in a basis from a tensor")
@@ -68,7 +68,7 @@ def test_backward_in_chunks(options, backend):
         jacobian, aux = jacrev(lambda a: (a**3, a.sum()), has_aux=True, **options)(x)
         return jacobian, aux, vmap(jacrev(lambda a: a**2, **options))(x[None])
 
-    check(fn, tensor(3, grad=True), backward=True, exact=False, backend=backend)
+    check(Program(fn, has_gradients=True, is_exact=False, backend=backend), tensor(3, grad=True))
 
 
 @pytest.mark.parametrize("randomness", ["same", "different"])
@@ -88,7 +88,7 @@ TANGENTS = {
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 @pytest.mark.parametrize("name", TANGENTS)
 def test_jacobian_by_forward_mode(name, backend):
-    check(TANGENTS[name], tensor(3, grad=True), backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(TANGENTS[name])), tensor(3, grad=True))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import torch
 from torch.func import grad, jacrev, vmap
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Program, check, tensor
 
 PLACES = torch.tensor([0, 3, 1])
 BACKENDS = pytest.mark.parametrize("backend", [None, "aot_eager"])
@@ -33,7 +33,7 @@ READS = {
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("fn", READS.values(), ids=list(READS))
 def test_read_at_a_mapped_index(fn, gradients, backend):
-    check(fn, tensor(3, 4, 4, grad=gradients), PLACES, backward=gradients, backend=backend)
+    check(Program(fn, has_gradients=gradients, backend=backend), tensor(3, 4, 4, grad=gradients), PLACES)
 
 
 def written(row, at, value):
@@ -49,7 +49,7 @@ def test_write_at_a_mapped_index(gradients, backend):
     def fn(x, at):
         return vmap(lambda row, i: written(row, i, 5))(x, at), vmap(lambda row, i: written(row, i, row[0] * 2))(x, at)
 
-    check(fn, tensor(3, 4, 4, grad=gradients), PLACES, backward=gradients, backend=backend)
+    check(Program(fn, has_gradients=gradients, backend=backend), tensor(3, 4, 4, grad=gradients), PLACES)
 
 
 def test_index_out_of_range():

@@ -7,7 +7,7 @@ import torch
 from torch.func import grad, jacrev, jvp, vjp, vmap
 from torch.utils.checkpoint import checkpoint
 
-from programs import check, check_refused, tensor
+from programs import approximate, check, check_refused, tensor
 
 WEIGHT = tensor(3, 3, seed=7)
 
@@ -40,7 +40,7 @@ INSIDE = {
 @pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize("fn", INSIDE.values(), ids=list(INSIDE))
 def test_vjp_inside_another_transform(fn, gradients):
-    check(fn, tensor(3, 3, grad=gradients), exact=False, operators=None)
+    check(approximate(fn), tensor(3, 3, grad=gradients), operators=None)
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -52,7 +52,7 @@ def test_pulling_back_inside_of_another_transform(gradients):
         twice = vmap(vmap(lambda c: pull(c)[0]))(torch.stack([torch.stack([value, value * 2])] * 2))
         return rows, twice, grad(lambda c: pull(c)[0].sum())(value), pull(value)
 
-    check(fn, tensor(3, 3, grad=gradients), exact=False, operators=None)
+    check(approximate(fn), tensor(3, 3, grad=gradients), operators=None)
 
 
 @pytest.mark.parametrize("around", ["cond", "map"])
@@ -121,5 +121,5 @@ def test_functions_with_vmap_rules_inside_operators(fn, gradients):
         first = results[-1] if isinstance(results, tuple) else results
         return results, torch.autograd.grad(first.sum(), x) if first.requires_grad else None
 
-    check(fn, tensor(3, 3, grad=gradients), exact=False, operators=None)
-    check(run, tensor(3, 3, grad=gradients), exact=False, graphs=None, breaks=None, operators=None)
+    check(approximate(fn), tensor(3, 3, grad=gradients), operators=None)
+    check(approximate(run), tensor(3, 3, grad=gradients), graphs=None, breaks=None, operators=None)

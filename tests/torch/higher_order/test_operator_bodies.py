@@ -10,7 +10,7 @@ from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
-from programs import check, checked, leaf, tensor
+from programs import check, checked, leaf, tensor, watching, with_gradients
 
 KEPT: list[torch.Tensor] = []
 
@@ -26,7 +26,9 @@ class Keeps(torch.autograd.Function):
         return g * 4
 
 
-@checked(leaf(3), graphs=None, breaks=None, backward=True, watch=["KEPT"])
+@checked(leaf(3), graphs=None, breaks=None)
+@with_gradients
+@watching("KEPT")
 def test_tensor_that_a_forward_leaves_behind(x):
     return Keeps.apply(x) + 1
 
@@ -43,7 +45,8 @@ class Stateful(torch.autograd.Function):
         return g * ctx.buffer, None
 
 
-@checked(leaf(3), tensor(3), graphs=None, breaks=None, backward=True)
+@checked(leaf(3), tensor(3), graphs=None, breaks=None)
+@with_gradients
 def test_forward_that_writes_into_an_argument(x, buffer):
     return Stateful.apply(x, buffer) + buffer
 
@@ -65,7 +68,8 @@ class SavesOutput(torch.autograd.Function):
         return (g * y + ctx.z * 0 + x * 0).view(ctx.shape)
 
 
-@checked(leaf(2, 3), backward=True)
+@checked(leaf(2, 3))
+@with_gradients
 def test_saved_output_and_intermediate(x):
     return SavesOutput.apply(x) * 2
 
@@ -131,7 +135,9 @@ class UsesGlobal(torch.autograd.Function):
         return g * SCALE * 2
 
 
-@checked(leaf(3), graphs=None, breaks=1, backward=True, watch=["SCALE"])
+@checked(leaf(3), graphs=None, breaks=1)
+@with_gradients
+@watching("SCALE")
 def test_global_tensor_gets_no_gradient_of_a_function(x):
     return UsesGlobal.apply(x), UsesGlobal.apply(x.detach()).requires_grad
 
@@ -181,7 +187,7 @@ def test_checkpoint_with_keywords_and_structures():
         first, second = checkpoint(inner, x, ({"w": w}, 3), use_reentrant=False, scale=w.sum())
         return first * second
 
-    check(fn, leaf(3), leaf(3, seed=1), backward=True)
+    check(with_gradients(fn), leaf(3), leaf(3, seed=1))
 
 
 @checked(leaf(3))
@@ -199,7 +205,7 @@ def test_checkpoint_whose_function_writes_what_it_made():
             parts.append(y[i].sum())
         return sum(parts) + y.sum()
 
-    check(lambda x: checkpoint(inner, x, use_reentrant=False), leaf(2, 3), backward=True)
+    check(with_gradients(lambda x: checkpoint(inner, x, use_reentrant=False)), leaf(2, 3))
 
 
 @checked(tensor(3), graphs=None, breaks=None)
@@ -257,9 +263,9 @@ def test_ordered_dict_that_a_body_returns_or_notes_in():
 
         return checkpoint(run, x, use_reentrant=False), found.seen
 
-    check(returned, leaf(3), False, backward=True)
-    check(returned, leaf(3), True, graphs=None, backward=True)
-    check(written, leaf(3), OrderedDict(), graphs=None, backward=True)
+    check(with_gradients(returned), leaf(3), False)
+    check(with_gradients(returned), leaf(3), True, graphs=None)
+    check(with_gradients(written), leaf(3), OrderedDict(), graphs=None)
 
 
 def test_error_in_a_function_that_an_operator_runs(capfd):
@@ -285,4 +291,4 @@ def test_iterator_from_outside_that_a_body_advances(items):
 
         return checkpoint(body, x, use_reentrant=False).sum(), next(numbers)
 
-    check(recomputed, leaf(3), graphs=None, backward=True)
+    check(with_gradients(recomputed), leaf(3), graphs=None)

@@ -24,7 +24,7 @@ from torch.utils.checkpoint import (
 )
 
 import dynamo_lite as dl
-from programs import check, checked, leaf, tensor
+from programs import Program, check, checked, leaf, repeated, tensor, with_gradients
 from weights import seeded
 
 MM = torch.ops.aten.mm.default
@@ -77,7 +77,10 @@ CONTEXTS = {
 @pytest.mark.parametrize("name", CONTEXTS)
 def test_context_fn_selects_the_saved_results(name, backend):
     exact = backend is None
-    check(CONTEXTS[name], leaf(3, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=exact)
+    check(
+        Program(CONTEXTS[name], calls=3, has_gradients=True, fullgraph=True, backend=backend, is_exact=exact),
+        leaf(3, 4),
+    )
 
 
 def test_policy_is_asked_as_in_eager():
@@ -119,7 +122,7 @@ def test_contexts_with_effects(context_fn):
         y = checkpointed(products, x, context_fn=context_fn)
         return y, len(SEEN) - before
 
-    check(fn, leaf(3, 4), graphs=None, breaks=1, calls=1, backward=True)
+    check(repeated(1)(with_gradients(fn)), leaf(3, 4), graphs=None, breaks=1)
 
 
 @dataclass
@@ -185,7 +188,10 @@ RESULTS = {
 @BACKENDS
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_of_a_checkpointed_function(name, backend):
-    check(RESULTS[name], leaf(3, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=backend is None)
+    check(
+        Program(RESULTS[name], calls=3, has_gradients=True, fullgraph=True, backend=backend, is_exact=backend is None),
+        leaf(3, 4),
+    )
 
 
 def wrapped(**options):
@@ -210,14 +216,19 @@ WRAPPED = {
 @BACKENDS
 @pytest.mark.parametrize("name", WRAPPED)
 def test_wrapped_modules(name, backend):
-    check(WRAPPED[name](), leaf(3, 4), calls=3, backward=True, fullgraph=True, backend=backend, exact=backend is None)
+    check(
+        Program(
+            WRAPPED[name](), calls=3, has_gradients=True, fullgraph=True, backend=backend, is_exact=backend is None
+        ),
+        leaf(3, 4),
+    )
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
 @pytest.mark.parametrize("segments", [1, 2, 3])
 def test_checkpoint_sequential_is_captured(segments, use_reentrant):
     model = seeded(nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)]))
-    check(lambda model, x: checkpoint_sequential(model, segments, x, use_reentrant), model, leaf(3, 4), backward=True)
+    check(with_gradients(lambda model, x: checkpoint_sequential(model, segments, x, use_reentrant)), model, leaf(3, 4))
 
 
 @checked(tensor(3), graphs=None, breaks=None)

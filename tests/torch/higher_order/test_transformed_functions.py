@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.func import grad, grad_and_value, jacrev, jvp, vjp, vmap
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import check, checked, compiled_by, tensor, with_gradients
 
 BACKENDS = pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 
@@ -93,7 +93,7 @@ def test_function_under_grad(backend, kind):
         y, back = vjp(kind.apply, x)
         return gradient, value, twice, y, *back(x), jacrev(kind.apply)(x)
 
-    check(fn, tensor(3), graphs=None, backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(fn)), tensor(3), graphs=None)
 
 
 @BACKENDS
@@ -104,7 +104,7 @@ def test_function_under_vmap(backend, kind, grads):
         y = vmap(kind.apply)(x)
         return y, vmap(lambda v: kind.apply(v).sum() * v, in_dims=1, out_dims=1)(x)
 
-    check(fn, tensor(4, 3, grad=grads), graphs=None, backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(fn)), tensor(4, 3, grad=grads), graphs=None)
 
 
 @BACKENDS
@@ -116,7 +116,7 @@ def test_gradients_of_each_row(backend, grads):
 
         return vmap(grad(loss))(x), vmap(jacrev(FiveOfRows.apply))(x), grad(lambda v: vmap(loss)(v).sum())(x)
 
-    check(fn, tensor(4, 3), tensor(3, seed=1, grad=grads), graphs=None, backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(fn)), tensor(4, 3), tensor(3, seed=1, grad=grads), graphs=None)
 
 
 @BACKENDS
@@ -135,7 +135,12 @@ def test_function_of_several_tensors_under_transforms(backend, grads):
             grad(lambda v: grad(run)(v, y[0]).sum())(x[0]),
         )
 
-    check(fn, tensor(4, 3, grad=grads), tensor(4, 3, seed=1, grad=grads), graphs=None, backward=True, backend=backend)
+    check(
+        with_gradients(compiled_by(backend)(fn)),
+        tensor(4, 3, grad=grads),
+        tensor(4, 3, seed=1, grad=grads),
+        graphs=None,
+    )
 
 
 @pytest.mark.parametrize("kind", [Five, OwnRule])
@@ -161,7 +166,7 @@ def test_dual_numbers_in_other_calls():
         with ad.dual_level():
             value, tangent = ad.unpack_dual(compiled(ad.make_dual(x.detach(), torch.ones(3))))
             torch.testing.assert_close(tangent, x.detach().cos() * 7)
-    check(fn, tensor(3, grad=True), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(3, grad=True), graphs=None)
 
 
 # -- writes into what is mapped over -----------------------------------------------------------------------------------
@@ -207,7 +212,7 @@ def test_argument_mutated_under_vmap_with_gradients():
         y = x * w
         return vmap(add)(y), y
 
-    check(fn, tensor(4, 3), tensor(3, seed=1, grad=True), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(4, 3), tensor(3, seed=1, grad=True), graphs=None)
     check(lambda x, w: (vmap(lambda row: row.mul_(w))(x * 1), x), tensor(4, 3), tensor(3, grad=True), graphs=None)
 
 

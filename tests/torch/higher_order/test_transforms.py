@@ -20,7 +20,19 @@ from torch.func import (
 from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
-from programs import check, checked, ints, leaf, tensor
+from programs import (
+    Program,
+    approximate,
+    check,
+    checked,
+    compiled_by,
+    ints,
+    leaf,
+    recompiling,
+    tensor,
+    with_gradients,
+    without_breaks,
+)
 
 # -- vmap --------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +121,7 @@ def test_vmap_with_structures_of_out_dims(name, backend):
     fn, out_dims = OUT_DIMS[name]
     fits = name not in ("too many", "of a number")
     program = lambda x: vmap(fn, out_dims=out_dims)(x * 2)  # noqa: E731
-    check(program, tensor(3, 2, grad=True), graphs=1, breaks=not fits, backward=fits, backend=backend)
+    check(Program(program, has_gradients=fits, backend=backend), tensor(3, 2, grad=True), graphs=1, breaks=not fits)
 
 
 @checked(tensor(4, 3), tensor(4, 3, seed=1))
@@ -134,7 +146,8 @@ def test_vmap_over_nothing(x, y):
 # -- associative_scan --------------------------------------------------------------------------------------------------
 
 
-@checked(leaf(2, 7, 3), leaf(2, 7, 3, seed=1), backward=True)
+@checked(leaf(2, 7, 3), leaf(2, 7, 3, seed=1))
+@with_gradients
 def test_associative_scan_of_a_pair(x, y):
     def combine(left, right):
         return left[0] * right[0], right[0] * left[1] + right[1]
@@ -169,7 +182,8 @@ def test_grad_and_value_of_a_structure(params, x):
     return {name: params[name] - 0.1 * gradients[name] for name in params}, value
 
 
-@checked(leaf(3), backward=True)
+@checked(leaf(3))
+@with_gradients
 def test_grad_under_no_grad_and_of_what_needs_gradients(x):
     with torch.no_grad():
         a = grad(lambda a: (a**2).sum())(x)
@@ -197,7 +211,7 @@ def test_jacobians(transform):
 
         return transform(inner)(x, y), transform(inner, argnums=(0, 1))(x, y)
 
-    check(fn, tensor(3), tensor(3, seed=1), exact=False, graphs=1 if _is_whole(transform) else None)
+    check(approximate(fn), tensor(3), tensor(3, seed=1), graphs=1 if _is_whole(transform) else None)
 
 
 @checked(tensor(3), tensor(3, seed=1))
@@ -242,7 +256,7 @@ def test_ensemble_of_stacked_modules():
     def fn(params, buffers, x):
         return vmap(lambda p, b, a: functional_call(nets[0], (p, b), (a,)), in_dims=(0, 0, None))(params, buffers, x)
 
-    check(fn, params, buffers, tensor(2, 3), exact=False)
+    check(approximate(fn), params, buffers, tensor(2, 3))
 
 
 @checked(Net(), tensor(2, 3), graphs=None, breaks=None)
@@ -283,7 +297,7 @@ def test_cond_on_what_is_known():
         return fn(x, flag), list(noted)
 
     others = [(tensor(2), True), (tensor(5), 0), (tensor(4), 1.5), (tensor(7), False)]
-    check(run, tensor(4), True, others=others, recompiles=True)
+    check(recompiling(run), tensor(4), True, others=others)
 
 
 def test_cond_with_gradients():
@@ -320,7 +334,7 @@ def recomputed(x, w):
 
 @pytest.mark.parametrize("fn", [looped, mapped, recomputed])
 def test_bodies_under_a_compiler_that_traces_them(fn):
-    check(fn, tensor(3, 3), tensor(3, 3, seed=1), backend="aot_eager", exact=False)
+    check(compiled_by("aot_eager")(approximate(fn)), tensor(3, 3), tensor(3, 3, seed=1))
 
 
 # -- custom operators --------------------------------------------------------------------------------------------------
@@ -352,7 +366,8 @@ def no_fake(x: torch.Tensor) -> torch.Tensor:
     return x.clone() + x.sum().item()
 
 
-@checked(leaf(3), backward=True, operators=4)
+@checked(leaf(3), operators=4)
+@with_gradients
 def test_custom_operator_with_gradients(x):
     return scale_by(x * 2, 3.0) + torch.ops.dl_tests.scale_by(x, 2.0)
 
@@ -413,8 +428,8 @@ def test_operators_that_write_by_schema(writing_operators, backend):
         ops.silu_into(x=x, out=kept)
         return out, a, b, c, x + 1, kept * 2
 
-    check(fn, tensor(3), tensor(3, seed=1), operators=10, backend=backend)
-    check(lambda x: (fn(x, x[:]), x), tensor(3), graphs=None, backend=backend)
+    check(compiled_by(backend)(fn), tensor(3), tensor(3, seed=1), operators=10)
+    check(compiled_by(backend)(lambda x: (fn(x, x[:]), x)), tensor(3), graphs=None)
 
 
 @checked(tensor(4), others=[(ints(4),)])
@@ -427,13 +442,15 @@ def test_aten_overloads(x):
 # -- vjp ---------------------------------------------------------------------------------------------------------------
 
 
-@checked(tensor(3), others=[(tensor(3, seed=1),)], fullgraph=True)
+@checked(tensor(3), others=[(tensor(3, seed=1),)])
+@without_breaks
 def test_vjp(x):
     y, pull = torch.func.vjp(torch.sin, x)
     return y, pull(y), pull(torch.ones_like(y) * 2)[0], callable(pull)
 
 
-@checked(tensor(3, 4), fullgraph=True)
+@checked(tensor(3, 4))
+@without_breaks
 def test_vjp_of_structures(x):
     w = x * 2
 
@@ -444,7 +461,8 @@ def test_vjp_of_structures(x):
     return y, pull({"product": torch.ones(3, 3), "sum": torch.tensor(2.0)})
 
 
-@checked(tensor(3), fullgraph=True)
+@checked(tensor(3))
+@without_breaks
 def test_vjp_with_more_results(x):
     y, pull, rest = torch.func.vjp(lambda a: (a.sin(), {"rest": a.cos(), "n": a + 3}), x, has_aux=True)
     return y, pull(y), rest
@@ -458,7 +476,9 @@ def test_vjp_with_what_is_no_tensor(x):
         return str(error)
 
 
-@checked(tensor(3, grad=True), backward=True, fullgraph=True)
+@checked(tensor(3, grad=True))
+@with_gradients
+@without_breaks
 def test_vjp_is_differentiable(x):
     y, pull = torch.func.vjp(lambda a: a.sin() * a, x)
     return y.sum() + (pull(y)[0] ** 2).sum()

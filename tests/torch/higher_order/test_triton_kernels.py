@@ -252,12 +252,14 @@ def test_programs(case):
     case.run()
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.fn.__name__) for case in programs if case.kind == WHOLE])
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=case.program.fn.__name__) for case in programs if case.kind == WHOLE]
+)
 def test_programs_through_aot(case):
     """AOTAutograd replaces the kernels by functional ones."""
     for args in (case.inputs, *case.options.get("others", ())):
         given, same = ([each.clone() if isinstance(each, torch.Tensor) else each for each in args] for _ in range(2))
-        wanted, found = case.fn(*given), dl.compile(case.fn, backend="aot_eager")(*same)
+        wanted, found = case.program.fn(*given), dl.compile(case.program.fn, backend="aot_eager")(*same)
         torch.testing.assert_close((found, same), (wanted, given), rtol=0, atol=0)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, decorator_for, tensor
+from programs import check, decorator_for, tensor, with_gradients
 
 
 class Network(nn.Module):
@@ -315,4 +315,4 @@ def test_kept_frozen():
     module = Network().requires_grad_(False)
     module.last.register_full_backward_hook(doubles)
 
-    check(lambda x, y: module(x) * y, tensor(2, 4), tensor(2, 3, grad=True), graphs=None, backward=True)
+    check(with_gradients(lambda x, y: module(x) * y), tensor(2, 4), tensor(2, 3, grad=True), graphs=None)

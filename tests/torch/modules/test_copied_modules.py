@@ -6,7 +6,7 @@ import copy
 
 from torch import nn
 
-from programs import check, checked, tensor
+from programs import approximate, built, check, checked, compiled_by, tensor, with_gradients, without_breaks
 from weights import seeded
 
 
@@ -16,7 +16,8 @@ def net():
     return seeded(m)
 
 
-@checked(net(), tensor(2, 3), backward=True, graphs=None)
+@checked(net(), tensor(2, 3), graphs=None)
+@with_gradients
 def test_a_module(m, x):
     other = copy.deepcopy(m)
     return other(x), m(x), other
@@ -29,16 +30,21 @@ def test_shared_parameters_stay_shared():
 
     m = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     m[1].weight = m[0].weight
-    check(fn, seeded(m), tensor(2, 3), backward=True, graphs=None)
+    check(with_gradients(fn), seeded(m), tensor(2, 3), graphs=None)
 
 
-@checked(net(), tensor(2, 3), backward=True, graphs=None, backend="aot_eager", exact=False)
+@checked(net(), tensor(2, 3), graphs=None)
+@with_gradients
+@compiled_by("aot_eager")
+@approximate
 def test_a_copied_module_takes_gradients(m, x):
     other = copy.deepcopy(m)
     return other, (other(x) * m(x)).sum()
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(net(), tensor(2, 3))
+@with_gradients
+@without_breaks
 def test_a_shallow_copy(m, x):
     other = copy.copy(m)
     other.training = False
@@ -52,13 +58,13 @@ def test_tensors():
         one.add_(1)
         return one, other, other.is_leaf, (other * x).sum(), copy.deepcopy(x.t()).stride()
 
-    check(fn, tensor(3), tensor(3, grad=True), tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(3), tensor(3, grad=True), tensor(2, 3), graphs=None)
 
     def plain(a, b):
         both = copy.deepcopy({"a": a, "b": [b, a]})
         return both, both["a"] is both["b"][1], both["b"][0].is_leaf
 
-    check(plain, tensor(3), tensor(2, 3, grad=True), backward=True, graphs=None)
+    check(with_gradients(plain), tensor(3), tensor(2, 3, grad=True), graphs=None)
 
 
 def test_tensors_that_share_memory():
@@ -70,17 +76,18 @@ def test_tensors_that_share_memory():
     def program():
         return lambda x, part: fn(x, x[:2] if part else x * 2)
 
-    check(program, tensor(3), False, build=True, graphs=None, others=[(tensor(3), True), (tensor(3), False)])
+    check(built(program), tensor(3), False, graphs=None, others=[(tensor(3), True), (tensor(3), False)])
 
     def build():
         x = tensor(3)
         pairs = [(x, tensor(2)), (x, x[1:]), (x[:2], tensor(2)), (x[:2], tensor(2)), (x, tensor(2))]
         return lambda at, z: (fn(*pairs[at]), z + 1)
 
-    check(build, 0, tensor(2), build=True, graphs=None, others=[(at, tensor(2)) for at in range(5)])
+    check(built(build), 0, tensor(2), graphs=None, others=[(at, tensor(2)) for at in range(5)])
 
 
-@checked(tensor(3, grad=True), graphs=None, backward=True)
+@checked(tensor(3, grad=True), graphs=None)
+@with_gradients
 def test_results_are_not_copied(x):
     try:
         copy.deepcopy(x * 2)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
-from programs import check, checked, tensor
+from programs import Program, check, checked, recompiling, repeated, tensor, with_gradients, without_breaks
 from weights import seeded
 
 
@@ -14,7 +14,9 @@ def net():
     return seeded(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3)))
 
 
-@checked(net(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(net(), tensor(2, 3))
+@with_gradients
+@without_breaks
 def test_features_are_taken_by_a_hook(m, x):
     found = {}
     handle = m[0].register_forward_hook(lambda module, args, out: found.__setitem__("first", out))
@@ -32,7 +34,7 @@ def test_a_context_of_hooks():
     def scaled(module, args, kwargs, out=None):
         return kwargs * 3
 
-    check(fn, net(), tensor(2, 3), backward=True, fullgraph=True)
+    check(with_gradients(without_breaks(fn)), net(), tensor(2, 3))
 
 
 def test_hooks_that_stay():
@@ -54,7 +56,7 @@ def test_hooks_that_stay():
 
         return run
 
-    check(program, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
+    check(Program(program, is_built=True, calls=3, recompiles=True, has_gradients=True), tensor(2, 3))
 
 
 def test_hooks_on_a_module_made_inside():
@@ -71,10 +73,11 @@ def test_hooks_on_a_module_made_inside():
         handle.remove()
         return y, again, m(x), len(m._forward_hooks)
 
-    check(run, tensor(2, 3), backward=True, graphs=None, breaks=None, recompiles=True)
+    check(with_gradients(recompiling(run)), tensor(2, 3), graphs=None, breaks=None)
 
 
-@checked(net(), tensor(2, 3), graphs=None, recompiles=True)
+@checked(net(), tensor(2, 3), graphs=None)
+@recompiling
 def test_numbers_are_told_apart(m, x):
     first = m.register_forward_hook(lambda module, args, out: out + 1)
     other = m.register_forward_hook(lambda module, args, out: out * 2)
@@ -85,7 +88,10 @@ def test_numbers_are_told_apart(m, x):
     return found
 
 
-@checked(net(), tensor(2, 3), graphs=2, breaks=1, calls=6, backward=True, recompiles=True, all_graphs=(2, 4))
+@checked(net(), tensor(2, 3), graphs=2, breaks=1, all_graphs=(2, 4))
+@repeated(6)
+@with_gradients
+@recompiling
 def test_a_handle_over_a_break(m, x):
     handle = m[0].register_forward_hook(lambda module, args, out: out * 2)
     y = m(x)
@@ -94,7 +100,8 @@ def test_a_handle_over_a_break(m, x):
     return y, m(x)
 
 
-@checked(net(), tensor(2, 3), graphs=None, backward=True)
+@checked(net(), tensor(2, 3), graphs=None)
+@with_gradients
 def test_a_hook_for_all_modules(m, x):
     handle = register_module_forward_hook(lambda module, args, out: out + 1)
     y = m(x)
@@ -114,4 +121,4 @@ def test_a_weight_is_masked_inside():
         m = seeded(nn.Linear(3, 3))
         return lambda x: (fn(m, x), [name for name, _ in m.named_parameters()], m.weight_mask, m.weight_orig)
 
-    check(program, tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
+    check(Program(program, is_built=True, calls=3, recompiles=True, has_gradients=True), tensor(2, 3))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from programs import check, checked, tensor
+from programs import approximate, check, checked, recompiling, repeated, tensor, with_gradients
 from weights import seeded
 
 # (module, shape of its input)
@@ -40,7 +40,7 @@ PLAIN = {
 def test_layer(name, train):
     make, shape = PLAIN[name]
     graphs = 1 if train or name not in ("dropout2d", "multi_dropout") else (0, 1)
-    check(seeded(make()).train(train), tensor(*shape), graphs=graphs, backward=True)
+    check(with_gradients(seeded(make()).train(train)), tensor(*shape), graphs=graphs)
 
 
 NORMS = {
@@ -54,7 +54,12 @@ NORMS = {
 @pytest.mark.parametrize("make, shape", NORMS.values(), ids=NORMS)
 @pytest.mark.parametrize("train", [True, False])
 def test_norm_keeps_its_statistics(make, shape, train):
-    check(make().train(train), tensor(*shape), calls=3, backward=True, others=[(tensor(*shape, seed=3),)], all_graphs=1)
+    check(
+        repeated(3)(with_gradients(make().train(train))),
+        tensor(*shape),
+        others=[(tensor(*shape, seed=3),)],
+        all_graphs=1,
+    )
 
 
 @checked(tensor(2, 3, 8, 8))
@@ -64,7 +69,7 @@ def test_pooling_without_a_stride(x):
 
 def test_batch_norm_without_momentum():
     # Its average is by a number of steps that is kept in a tensor.
-    check(nn.BatchNorm1d(3, momentum=None), tensor(4, 3), calls=3, graphs=2, breaks=(1, 4), recompiles=True)
+    check(repeated(3)(recompiling(nn.BatchNorm1d(3, momentum=None))), tensor(4, 3), graphs=2, breaks=(1, 4))
 
 
 # -- recurrent ---------------------------------------------------------------------------------------------------------
@@ -82,7 +87,7 @@ RECURRENT = {
 @pytest.mark.parametrize("name", RECURRENT)
 @pytest.mark.parametrize("train", [True, False])
 def test_recurrent_layer(name, train):
-    check(seeded(RECURRENT[name]()).train(train), tensor(2, 5, 3), backward=True)
+    check(with_gradients(seeded(RECURRENT[name]()).train(train)), tensor(2, 5, 3))
 
 
 # -- attention ---------------------------------------------------------------------------------------------------------
@@ -99,7 +104,7 @@ def test_multi_head_attention(train, weights):
         def forward(self, x):
             return self.attention(x, x, x, need_weights=weights)
 
-    check(seeded(Model()).train(train), tensor(2, 5, 8), backward=True)
+    check(with_gradients(seeded(Model()).train(train)), tensor(2, 5, 8))
 
 
 def test_multi_head_attention_with_masks():
@@ -110,7 +115,7 @@ def test_multi_head_attention_with_masks():
         return m(q, k, v, key_padding_mask=padding, attn_mask=mask)
 
     padding = torch.tensor([[False, False, True], [False, False, False]])
-    check(fn, m, tensor(5, 2, 8), tensor(3, 2, 6), tensor(3, 2, 4), padding, backward=True)
+    check(with_gradients(fn), m, tensor(5, 2, 8), tensor(3, 2, 6), tensor(3, 2, 4), padding)
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -118,7 +123,7 @@ def test_multi_head_attention_with_masks():
 def test_transformer_encoder(train, norm_first):
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first, activation="gelu")
     m = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-    check(seeded(m).train(train), tensor(2, 5, 8), backward=True)
+    check(with_gradients(seeded(m).train(train)), tensor(2, 5, 8))
 
 
 def test_transformer_encoder_fast_path():
@@ -130,7 +135,7 @@ def test_transformer_encoder_fast_path():
         with torch.no_grad():
             return m(x, src_key_padding_mask=padding)
 
-    check(fn, m, tensor(2, 5, 8), padding, graphs=None, exact=False)
+    check(approximate(fn), m, tensor(2, 5, 8), padding, graphs=None)
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -141,7 +146,7 @@ def test_whole_transformer(train):
         mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
         return m(source, target, tgt_mask=mask, tgt_is_causal=True)
 
-    check(fn, seeded(m).train(train), tensor(2, 5, 8), tensor(2, 3, 8, seed=1), backward=True)
+    check(with_gradients(fn), seeded(m).train(train), tensor(2, 5, 8), tensor(2, 3, 8, seed=1))
 
 
 # -- losses ------------------------------------------------------------------------------------------------------------
@@ -160,7 +165,7 @@ REGRESSION = {
 
 @pytest.mark.parametrize("name", REGRESSION)
 def test_loss_of_two_tensors(name):
-    check(REGRESSION[name], tensor(4, 3, grad=True), tensor(4, 3, seed=1), backward=True)
+    check(with_gradients(REGRESSION[name]), tensor(4, 3, grad=True), tensor(4, 3, seed=1))
 
 
 CLASSIFICATION = {
@@ -172,7 +177,7 @@ CLASSIFICATION = {
 
 @pytest.mark.parametrize("name", CLASSIFICATION)
 def test_loss_of_classes(name):
-    check(CLASSIFICATION[name], tensor(4, 3, grad=True), torch.tensor([0, 2, 1, 0]), backward=True)
+    check(with_gradients(CLASSIFICATION[name]), tensor(4, 3, grad=True), torch.tensor([0, 2, 1, 0]))
 
 
 def test_losses_of_three():
@@ -184,9 +189,10 @@ def test_losses_of_three():
         return triplet + ranking + cosine + gaussian
 
     y = torch.tensor([1.0, -1.0, 1.0, 1.0])
-    check(fn, tensor(4, 3, grad=True), tensor(4, 3, seed=1), tensor(4, 3, seed=2), y, graphs=(1, 3), backward=True)
+    check(with_gradients(fn), tensor(4, 3, grad=True), tensor(4, 3, seed=1), tensor(4, 3, seed=2), y, graphs=(1, 3))
 
 
-@checked(tensor(2, 3, grad=True), torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), backward=True)
+@checked(tensor(2, 3, grad=True), torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+@with_gradients
 def test_losses_of_multiple_labels(x, y):
     return nn.MultiLabelSoftMarginLoss()(x, y) + nn.MultiLabelMarginLoss()(x, y.long()) + nn.BCELoss()(x.sigmoid(), y)

@@ -11,7 +11,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 import dynamo_lite as dl
 from dynamo_lite.insight import break_reasons as reasons
 from equality import Pairing
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, built, check, checked, recompiling, repeated, tensor, with_gradients
 from weights import seeded
 
 NETS = {
@@ -66,7 +66,7 @@ def test_the_rest_of_a_broken_frame_runs_in_eager_too():
         print("here")
         return m(y).relu()
 
-    check(fn, nn.LazyLinear(4), tensor(2, 3), graphs=None, calls=3, recompiles=True)
+    check(repeated(3)(recompiling(fn)), nn.LazyLinear(4), tensor(2, 3), graphs=None)
 
 
 def test_export_says_what_to_do():
@@ -97,12 +97,17 @@ class Own(LazyModuleMixin, nn.Linear):
                 self.mean.copy_(x.mean(0))
 
 
-@checked(tensor(2, 3), build=True, calls=3, recompiles=True, graphs=None, breaks=None, backward=True)
+@checked(tensor(2, 3), graphs=None, breaks=None)
+@built
+@repeated(3)
+@recompiling
+@with_gradients
 def test_a_lazy_module_of_the_programs_own():
     return nn.Sequential(seeded(nn.Linear(3, 3)), Own(2))
 
 
-@checked(nn.LazyLinear(2), tensor(2, 3), recompiles=True, graphs=None)
+@checked(nn.LazyLinear(2), tensor(2, 3), graphs=None)
+@recompiling
 def test_draws_come_in_the_programs_order(m, x):
     before = torch.rand(2)
     y = m(torch.dropout(x, 0.5, True))
@@ -146,7 +151,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_what_the_program_sees_before(name):
-    check(_called_where_it_is_read(READS[name]), nn.LazyLinear(4), tensor(2, 3), graphs=None, recompiles=True)
+    check(recompiling(_called_where_it_is_read(READS[name])), nn.LazyLinear(4), tensor(2, 3), graphs=None)
 
 
 @pytest.mark.parametrize("change", [lambda m: setattr(m, "out_features", 7), lambda m: m.bias.requires_grad_(False)])
@@ -155,4 +160,4 @@ def test_what_the_program_changes_before(change):
         change(m)
         return m(x), m.out_features
 
-    check(fn, nn.LazyLinear(4), tensor(2, 3), graphs=None, recompiles=True)
+    check(recompiling(fn), nn.LazyLinear(4), tensor(2, 3), graphs=None)

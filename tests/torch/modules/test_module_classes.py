@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations, parametrize
 
 import dynamo_lite as dl
 from changing_modules import check_changes
-from programs import check, checked, tensor
+from programs import Program, check, checked, recompiling, repeated, tensor, with_gradients
 from weights import seeded
 
 
@@ -35,7 +35,7 @@ def test_properties_with_setters():
             self.scale = 1.5
             return self.linear(x) * self.scale
 
-    check(seeded(Scaled()), tensor(2, 3), operators=2, recompiles=True)
+    check(recompiling(seeded(Scaled())), tensor(2, 3), operators=2)
 
 
 def test_property_that_raises_attribute_error():
@@ -81,7 +81,7 @@ def test_setattr_that_is_overridden():
             self.level = 3
             return x * self.level
 
-    check(Loud(), tensor(3), operators=1, recompiles=True)
+    check(recompiling(Loud()), tensor(3), operators=1)
 
 
 def test_call_that_is_overridden():
@@ -200,7 +200,7 @@ def test_parametrizations_one_after_the_other():
     m = symmetric()
     parametrize.register_parametrization(m, "weight", nn.Softplus())
     parametrize.register_parametrization(m, "bias", nn.Tanh())
-    check(m, tensor(2, 3), operators=7, backward=True)
+    check(with_gradients(m), tensor(2, 3), operators=7)
 
 
 def test_parametrization_cached():
@@ -210,7 +210,7 @@ def test_parametrization_cached():
         with parametrize.cached():
             return m(x) + m(x)
 
-    check(fn, m, tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), m, tensor(2, 3), graphs=None)
 
 
 def test_parametrization_removed_between_calls():
@@ -222,13 +222,13 @@ def test_weight_norm_by_hooks():
         warnings.simplefilter("ignore")
         m = nn.utils.weight_norm(seeded(nn.Linear(3, 4)))
     holder = nn.Sequential(nn.Tanh(), m)
-    check(lambda x: holder(x), tensor(2, 3), graphs=(1, 2), breaks=None, backward=True, recompiles=True)
+    check(with_gradients(recompiling(lambda x: holder(x))), tensor(2, 3), graphs=(1, 2), breaks=None)
 
 
 @pytest.mark.parametrize("train", [True, False])
 def test_spectral_norm(train):
     m = parametrizations.spectral_norm(seeded(nn.Linear(3, 4))).train(train)
-    check(m, tensor(2, 3), calls=3, backward=True)
+    check(repeated(3)(with_gradients(m)), tensor(2, 3))
 
 
 @pytest.mark.parametrize("train", [True, False])
@@ -240,7 +240,9 @@ def test_spectral_norm_by_hooks(train):
         return lambda x: m(x)
 
     image = tensor(1, 1, 3, 3)
-    check(build, image, build=True, calls=3, graphs=(1, 3), breaks=None, backward=True, recompiles=True)
+    check(
+        Program(build, is_built=True, calls=3, has_gradients=True, recompiles=True), image, graphs=(1, 3), breaks=None
+    )
 
 
 # -- made by torch.fx --------------------------------------------------------------------------------------------------

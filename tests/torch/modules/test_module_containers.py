@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from changing_modules import check_changes
-from programs import check, checked, decorator_for, tensor
+from programs import check, checked, decorator_for, program_of, recompiling, repeated, tensor, with_gradients
 from weights import seeded
 
 
@@ -34,7 +36,8 @@ def hold(run, **parts):
 
 def check_held(run, parts, x, **settings):
     """``run`` is the forward of a module that has these parts."""
-    check(hold(run, **parts), x, **settings)
+    program = program_of(run)
+    check(dataclasses.replace(program, fn=hold(program.fn, **parts)), x, **settings)
 
 
 held = decorator_for(check_held)
@@ -62,7 +65,9 @@ def test_module_list_edited_between_calls():
     check_changes(make, lambda m: m.layers.append(seeded(nn.Linear(3, 3), 0.1)), replace, lambda m: m.layers.pop(0))
 
 
-@held({"layers": nn.ModuleList(linears(1))}, tensor(2, 3), graphs=None, calls=3, recompiles=True)
+@held({"layers": nn.ModuleList(linears(1))}, tensor(2, 3), graphs=None)
+@repeated(3)
+@recompiling
 def test_module_list_appended_inside(self, x):
     self.layers.append(nn.ReLU())
     for layer in self.layers:
@@ -102,7 +107,8 @@ def test_module_dictionary_edited_between_calls():
     check_changes(make, add, lambda m: m.table.pop("a"), lambda m: m.table.update({"b": nn.ReLU(), "c": nn.Tanh()}))
 
 
-@held({"weights": nn.ParameterList([torch.ones(3), torch.ones(1)])}, tensor(2, 3), operators=4, backward=True)
+@held({"weights": nn.ParameterList([torch.ones(3), torch.ones(1)])}, tensor(2, 3), operators=4)
+@with_gradients
 def test_parameter_list(self, x):
     for weight in self.weights:
         x = x * weight
@@ -116,7 +122,7 @@ def test_parameter_dictionary():
         return x * self.table["a"], "a" in self.table, list(self.table.keys()), len(self.table)
 
     m = hold(run, table=nn.ParameterDict({"a": torch.ones(3), "bb": torch.zeros(3)}))
-    check(m, tensor(2, 3), operators=5, backward=True)
+    check(with_gradients(m), tensor(2, 3), operators=5)
 
 
 def test_modules_as_dictionary_keys():
@@ -147,4 +153,4 @@ def test_weight_tied_to_an_embedding():
 
     m = hold(run, emb=nn.Embedding(5, 3), head=nn.Linear(3, 5, bias=False))
     m.head.weight = m.emb.weight
-    check(m, torch.tensor([1, 4, 1]), graphs=1, operators=(3, 4), backward=True)
+    check(with_gradients(m), torch.tensor([1, 4, 1]), graphs=1, operators=(3, 4))

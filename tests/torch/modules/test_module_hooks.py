@@ -11,7 +11,7 @@ from torch import nn
 import dynamo_lite as dl
 from changing_modules import check_changes
 from dynamo_lite.insight.break_reasons import UserGraphBreak
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, built, check, checked, recompiling, tensor, with_gradients
 from weights import seeded
 
 
@@ -29,7 +29,9 @@ def two():
     return seeded(Two())
 
 
-@checked(tensor(2, 3), build=True, operators=3, recompiles=True)
+@checked(tensor(2, 3), operators=3)
+@built
+@recompiling
 def test_pre_hook_that_returns_nothing_but_notes():
     m, seen = two(), []
     m.first.register_forward_pre_hook(lambda module, args: seen.append((type(module).__name__, args[0].shape)))
@@ -70,7 +72,7 @@ def test_hook_is_a_method_of_another_module():
         def forward(self, x):
             return self.inner(x)
 
-    check(seeded(Spy()), tensor(2, 3), operators=2, backward=True)
+    check(with_gradients(seeded(Spy())), tensor(2, 3), operators=2)
 
 
 def test_hook_that_raises():
@@ -107,7 +109,7 @@ def test_always_called_hook_runs_when_forward_raises():
 
         return fn
 
-    check(build, tensor(3), build=True, graphs=None, recompiles=True)
+    check(built(recompiling(build)), tensor(3), graphs=None)
 
 
 def test_hook_registered_on_the_module_that_is_compiled():
@@ -136,7 +138,7 @@ def test_hooks_added_and_removed_between_calls():
         return program
 
     x = tensor(2, 3)
-    check(build, x, None, build=True, graphs=None, others=[(x, w) for w in ("add", "pre", "remove", "remove", None)])
+    check(built(build), x, None, graphs=None, others=[(x, w) for w in ("add", "pre", "remove", "remove", None)])
 
 
 def test_hooks_for_all_modules():
@@ -159,10 +161,12 @@ def test_hooks_for_all_modules():
         return fn
 
     x = tensor(2, 3)
-    check(build, x, False, build=True, graphs=None, others=[(x, True), (x, False), (x, True)])
+    check(built(build), x, False, graphs=None, others=[(x, True), (x, False), (x, True)])
 
 
-@checked(tensor(2, 3), build=True, graphs=None, recompiles=True)
+@checked(tensor(2, 3), graphs=None)
+@built
+@recompiling
 def test_hooks_of_state_dictionaries_are_left_alone():
     m, seen = two(), []
     m.register_state_dict_post_hook(lambda module, state, prefix, local: seen.append("saved"))
@@ -249,7 +253,7 @@ def test_layers_whose_hooks_break_share_one_graph(no_limit):
         model, hooks = hooked(["layer"] * 12)
         return lambda x: (model(x), [each.calls for each in hooks])
 
-    recorder = check(build, tensor(2, 3, grad=True), build=True, graphs=1, breaks=(1, 12), backward=True)
+    recorder = check(built(with_gradients(build)), tensor(2, 3, grad=True), graphs=1, breaks=(1, 12))
     assert recorder.runs == 12 * 2
 
 
@@ -258,7 +262,7 @@ def test_layers_that_differ_have_versions_of_their_own(no_limit):
         model, hooks = hooked(map(str, range(12)))
         return lambda x: (model(x), [each.calls for each in hooks])
 
-    recorder = check(build, tensor(2, 3, grad=True), build=True, graphs=12, breaks=None)
+    recorder = check(built(build), tensor(2, 3, grad=True), graphs=12, breaks=None)
     assert recorder.runs == 12 * 2
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 import dynamo_lite as dl
 from changing_modules import check_changes
-from programs import Recorder, check, checked, tensor
+from programs import Recorder, built, check, checked, recompiling, repeated, tensor, with_gradients
 from weights import seeded
 
 
@@ -87,10 +87,11 @@ def test_retyped():
 
     x = tensor(2, 3)
     others = [(x, torch.float64), (x, torch.bfloat16), (x, torch.float32)]
-    check(build, x, torch.float32, build=True, graphs=None, others=others)
+    check(built(build), x, torch.float32, graphs=None, others=others)
 
 
-@checked(tensor(2, 3), "cpu", build=True, graphs=None, others=[(tensor(2, 3), "meta")])
+@checked(tensor(2, 3), "cpu", graphs=None, others=[(tensor(2, 3), "meta")])
+@built
 def test_moved_to_meta():
     m = net().eval()
 
@@ -149,7 +150,7 @@ def test_attributes_set_in_forward():
         y = m(x)
         return y, m.shape, m.last, m.inner["sum"]
 
-    check(fn, seeded(Notes()), tensor(2, 3), operators=3, recompiles=True)
+    check(recompiling(fn), seeded(Notes()), tensor(2, 3), operators=3)
 
 
 def test_counter_in_forward():
@@ -164,7 +165,7 @@ def test_counter_in_forward():
             self.count += 1
             return x * self.calls + self.count
 
-    check(Counts(), tensor(3), calls=4, graphs=1, operators=3, recompiles=True)
+    check(repeated(4)(recompiling(Counts())), tensor(3), graphs=1, operators=3)
 
 
 def test_buffer_assigned_in_forward():
@@ -179,7 +180,7 @@ def test_buffer_assigned_in_forward():
                 self.mean = self.mean.lerp(x.mean(0), 0.1)
             return x - self.mean
 
-    check(Average(), tensor(2, 3), calls=3, graphs=1, operators=3, recompiles=True)
+    check(repeated(3)(recompiling(Average())), tensor(2, 3), graphs=1, operators=3)
 
 
 def test_registered_as_none():
@@ -214,7 +215,9 @@ def test_mode_switched_inside(m, x):
     return y, m.training, m.drop.training
 
 
-@checked(net().eval(), tensor(2, 3), graphs=None, backward=True, recompiles=True)
+@checked(net().eval(), tensor(2, 3), graphs=None)
+@with_gradients
+@recompiling
 def test_gradients_zeroed_inside(m, x):
     m.zero_grad()
     return m(x), [p.grad for p in m.parameters()]
@@ -281,10 +284,11 @@ def test_moved_to_where_it_is(where):
             same = self.inner.to(to)
             return same(x), same is self.inner, self.inner.float() is same
 
-    check(Net(), tensor(4, 3), operators=3, backward=True, recompiles=True)
+    check(with_gradients(recompiling(Net())), tensor(4, 3), operators=3)
 
 
-@checked(nn.Linear(3, 3), tensor(2, 3), backward=True)
+@checked(nn.Linear(3, 3), tensor(2, 3))
+@with_gradients
 def test_data_that_it_has(layer, x):
     layer.weight.data = layer.weight
     return layer(x)

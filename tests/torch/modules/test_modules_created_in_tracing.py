@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, checked, tensor
+from programs import Program, built, check, checked, recompiling, tensor, with_gradients, without_breaks
 from weights import seeded
 
 
@@ -46,8 +46,8 @@ def test_a_module_made_inside(make, leaves, backend):
         y = m(x)
         return (before, y, torch.rand(2), m) if leaves else (before, y, torch.rand(2))
 
-    graphs = {"graphs": None} if leaves else {"fullgraph": True}
-    check(fn, tensor(2, 3, grad=True), backward=True, backend=backend, exact=backend == "eager", **graphs)
+    program = Program(fn, has_gradients=True, backend=backend, is_exact=backend == "eager", fullgraph=not leaves)
+    check(program, tensor(2, 3, grad=True), graphs=None if leaves else 1)
 
 
 def test_each_call_makes_another_module():
@@ -76,23 +76,27 @@ def test_a_layer_is_made_in_the_first_forward():
                 self.layer = nn.Linear(x.shape[-1], 2)
             return self.layer(x)
 
-    check(Late(), tensor(2, 3), calls=3, recompiles=True, backward=True, graphs=None)
+    check(Program(Late(), calls=3, recompiles=True, has_gradients=True), tensor(2, 3), graphs=None)
 
 
-@checked(seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, graphs=None)
+@checked(seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None)
+@recompiling
+@with_gradients
 def test_a_parameter_is_replaced(m, x):
     m.weight = nn.Parameter(m.weight.detach() * 2)
     m.register_parameter("scale", nn.Parameter(torch.ones(3)))
     return m(x) * m.scale, m.weight
 
 
-@checked(tensor(2, 3), others=[(tensor(4, size),) for size in (3, 5, 6)], backward=True, graphs=None)
+@checked(tensor(2, 3), others=[(tensor(4, size),) for size in (3, 5, 6)], graphs=None)
+@with_gradients
 def test_sizes_that_differ(x):
     m = nn.Linear(x.shape[-1], 2)
     return m(x), m
 
 
-@checked(tensor(2, 3), backward=True, graphs=None)
+@checked(tensor(2, 3), graphs=None)
+@with_gradients
 def test_parameters_in_containers(x):
     some = nn.ParameterList([nn.Parameter(torch.randn(3)) for _ in range(2)])
     named = nn.ParameterDict({"a": torch.ones(3), "b": nn.Parameter(torch.zeros(3), requires_grad=False)})
@@ -110,7 +114,7 @@ def test_what_shares_memory_with_a_parameter():
             p[2] = 7
         return (x * p[0]).sum() + row.sum(), p, row, data, data[2] + 0
 
-    check(fn, tensor(2, 3), backward=True, graphs=None)
+    check(with_gradients(fn), tensor(2, 3), graphs=None)
     p, row, data = dl.compile(fn, backend="aot_eager")(tensor(2, 3))[1:4]
     assert p.data_ptr() == row.data_ptr() == data.data_ptr()
 
@@ -123,7 +127,7 @@ def test_a_view_that_is_older_than_the_parameter_is_written_to():
         row[:2].add_(1)
         return (x * p[0]).sum() + row.sum(), p, row
 
-    check(fn, tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(2, 3), graphs=None)
     dl.compile(fn, backend="aot_eager")(tensor(2, 3))
 
 
@@ -143,7 +147,7 @@ def test_parameters_of_memory_that_is_not_theirs_alone(make):
         p = make(x)
         return (p * 2).sum(), p, p.untyped_storage().nbytes(), x
 
-    check(fn, tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(2, 3), graphs=None)
 
 
 def test_a_parameter_of_an_argument():
@@ -151,7 +155,7 @@ def test_a_parameter_of_an_argument():
         p, q = nn.Parameter(x), nn.Parameter(m.weight.data)
         return (p @ q).sum(), p, q, m.weight + 0, p is x
 
-    check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), backward=True, graphs=None)
+    check(with_gradients(fn), seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None)
     m, x = nn.Linear(3, 3), tensor(2, 3)
     for backend in ("eager", "aot_eager"):
         _, p, q, _, _ = dl.compile(fn, backend=backend)(m, x)
@@ -160,8 +164,9 @@ def test_a_parameter_of_an_argument():
         assert m.weight.grad is None and q.grad is not None and type(q) is nn.Parameter
 
 
-@checked(tensor(2, 3, grad=True), backward=True, graphs=None)
-@checked(tensor(2, 3), backward=True, graphs=None, others=[(tensor(4, 3),), (tensor(2, 5),)])
+@checked(tensor(2, 3, grad=True), graphs=None)
+@checked(tensor(2, 3), graphs=None, others=[(tensor(4, 3),), (tensor(2, 5),)])
+@with_gradients
 def test_a_leaf_of_an_argument(x):
     given = x.detach().requires_grad_()
     return (given * given).sum(), given
@@ -203,20 +208,20 @@ def test_what_an_argument_shares_with_a_leaf_is_written_to():
         return (given * 2).sum(), given, x + 0
 
     for fn in (before, after, by_the_leaf):
-        check(fn, tensor(2, 3), graphs=None, backward=True)
+        check(with_gradients(fn), tensor(2, 3), graphs=None)
 
     def program():
         x = tensor(2, 3)
         return lambda at: by_a_view(x, x[at])
 
-    check(program, 0, build=True, graphs=None, others=[(1,)])
+    check(built(program), 0, graphs=None, others=[(1,)])
 
     def apart():
         x = tensor(2, 3)
         others = [tensor(3), tensor(3), x[0], tensor(3)]
         return lambda at: by_a_view(x, others[at])
 
-    check(apart, 0, build=True, graphs=None, others=[(1,), (2,), (3,)])
+    check(built(apart), 0, graphs=None, others=[(1,), (2,), (3,)])
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -258,7 +263,7 @@ def test_a_result_that_is_seen_to_share_memory_with_a_parameter():
         return (x @ p).sum(), row
 
     for fn in (leaves, written, of_a_view):
-        check(fn, seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None, backward=True)
+        check(with_gradients(fn), seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=None)
 
 
 def test_a_parameter_of_the_programs_own_class():
@@ -269,7 +274,7 @@ def test_a_parameter_of_the_programs_own_class():
         p = Named(torch.ones(3))
         return x * p, type(p) is Named, isinstance(p, nn.Parameter)
 
-    check(fn, tensor(3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(3), graphs=None)
 
 
 @checked(tensor(3), graphs=None)
@@ -280,7 +285,8 @@ def test_integers_can_not_be_trained(x):
         return x + 1, str(error).partition("\n")[0], nn.Parameter(torch.arange(3), False)
 
 
-@checked(tensor(2, 3), backward=True, graphs=None)
+@checked(tensor(2, 3), graphs=None)
+@with_gradients
 def test_leaves_that_leave(x):
     a = torch.zeros(3, requires_grad=True)
     b = (x * 2).requires_grad_()
@@ -310,7 +316,7 @@ def test_a_module_over_a_break_inside_of_a_call():
         y, m, w = inner(x + 1)
         return y.sum(), m, w
 
-    check(fn, tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(2, 3), graphs=None)
 
 
 @checked(tensor(3), graphs=None)
@@ -328,7 +334,7 @@ def test_a_parameter_that_stays_inside():
         y = (weight * x).sum()
         return torch.autograd.grad(y, weight)[0], weight.requires_grad, isinstance(weight, nn.Parameter)
 
-    check(fn, tensor(2, 3), fullgraph=True)
+    check(without_breaks(fn), tensor(2, 3))
 
 
 def test_an_exported_program_makes_its_own():

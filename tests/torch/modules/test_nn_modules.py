@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from programs import check, checked, tensor
+from programs import check, checked, recompiling, repeated, tensor
 from weights import seeded
 
 
@@ -64,7 +64,7 @@ def test_attribute_written_each_call():
             self.last = y.detach()
             return y
 
-    check(seeded(Remembers()), tensor(2, 3), calls=4, graphs=1, operators=2, recompiles=True)
+    check(repeated(4)(recompiling(seeded(Remembers()))), tensor(2, 3), graphs=1, operators=2)
 
 
 @checked(seeded(Mlp()), tensor(2, 3), operators=12)
@@ -117,10 +117,11 @@ def test_module_with_state_in_containers():
                 self.cache[key] = x * 2
             return self.cache[key] + 1, self.count
 
-    check(Cache(), tensor(3), "k", calls=3, operators=2, recompiles=True)
+    check(repeated(3)(recompiling(Cache())), tensor(3), "k", operators=2)
 
 
-@checked(seeded(nn.Linear(3, 3)), tensor(3), operators=2, calls=3)
+@checked(seeded(nn.Linear(3, 3)), tensor(3), operators=2)
+@repeated(3)
 def test_weight_changed_in_place_between_calls(m, x):
     y = m(x)
     with torch.no_grad():

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrizations, parametrize
 
 import dynamo_lite as dl
 from equality import Pairing
-from programs import check, checked, tensor
+from programs import Program, check, checked, compiled_by, tensor, with_gradients
 
 
 class Symmetric(nn.Module):
@@ -79,7 +79,7 @@ def test_the_first_call_registers():
             return self.layer(x).relu()
 
     torch.manual_seed(0)
-    check(Late, tensor(2, 3), build=True, calls=3, graphs=None, breaks=None, recompiles=True)
+    check(Program(Late, is_built=True, calls=3, recompiles=True), tensor(2, 3), graphs=None, breaks=None)
 
 
 def test_removed_inside():
@@ -156,4 +156,4 @@ def test_set_before_it_is_saved(backend):
             x.set_(x * 2)
         return (w * x).sum()
 
-    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True, backend=backend)
+    check(with_gradients(compiled_by(backend)(fn)), tensor(3, grad=True), tensor(3), graphs=None)

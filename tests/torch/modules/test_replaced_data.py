@@ -7,14 +7,16 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
+from programs import built, check, checked, ints, recompiling, repeated, tensor, with_gradients, without_breaks
 from training_checks import check_training, mlp
 from weights import seeded
 
 # -- .data = -----------------------------------------------------------------------------------------------------------
 
 
-@checked(mlp(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(mlp(), tensor(2, 3))
+@with_gradients
+@without_breaks
 def test_data_are_changed_in_their_place_and_put_back(m, x):
     """``x.data -= y`` writes to ``.data``, and then to the attribute."""
     for p in m.parameters():
@@ -35,7 +37,8 @@ def test_data_that_are_not_quite_its_own(other):
     check(fn, tensor(2, 2).to(torch.complex64), graphs=None, breaks=None)
 
 
-@checked(tensor(3, grad=True), tensor(3), backward=True, graphs=None)
+@checked(tensor(3, grad=True), tensor(3), graphs=None)
+@with_gradients
 def test_data_are_replaced_twice(p, x):
     before = p.data
     p.data = x * 2
@@ -44,7 +47,8 @@ def test_data_are_replaced_twice(p, x):
     return (p * x).sum(), before, p.data
 
 
-@checked(tensor(3, grad=True), tensor(3), graphs=2, breaks=1, backward=True)
+@checked(tensor(3, grad=True), tensor(3), graphs=2, breaks=1)
+@with_gradients
 def test_the_graph_of_what_came_before_needs_the_old_data(p, x):
     y = (p * x).sum()
     p.data = p.data * 2
@@ -71,7 +75,7 @@ def test_data_of_another_owner():
         p.data.add_(1)
         return (p * x).sum(), q + 0
 
-    check(fn, tensor(3, grad=True), tensor(3, seed=1), tensor(3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(3, grad=True), tensor(3, seed=1), tensor(3), graphs=None)
 
     def part(p, x):
         y = x * 2
@@ -79,10 +83,11 @@ def test_data_of_another_owner():
         y.add_(1)
         return (p * 2).sum(), y
 
-    check(part, tensor(3, grad=True), tensor(3), graphs=None, backward=True, recompiles=True)
+    check(with_gradients(recompiling(part)), tensor(3, grad=True), tensor(3), graphs=None)
 
 
-@checked(tensor(2, 3, grad=True), tensor(2, 3), backward=True, graphs=None)
+@checked(tensor(2, 3, grad=True), tensor(2, 3), graphs=None)
+@with_gradients
 def test_data_that_are_written_to_after(p, x):
     data = x * 2
     p.data = data
@@ -102,7 +107,7 @@ def test_data_of_a_buffer_and_of_a_gradient():
         m(tensor(4, 3)).square().sum().backward()
         return lambda x: (fn(m, x), m.running_mean, m.weight.grad)
 
-    check(program, tensor(4, 3), build=True, backward=True, graphs=3, breaks=2)
+    check(built(with_gradients(program)), tensor(4, 3), graphs=3, breaks=2)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -168,14 +173,14 @@ def test_the_old_data_are_written_to():
         return lambda other, x, at: (fn(p, other, x, at), p)
 
     inside, outside = torch.tensor([1]), torch.tensor([9])
-    check(program, tensor(4), tensor(3), inside, build=True, graphs=None, others=[(tensor(4), tensor(3), outside)])
+    check(built(program), tensor(4), tensor(3), inside, graphs=None, others=[(tensor(4), tensor(3), outside)])
 
     def shared():
         p = tensor(3).requires_grad_()
         view = p.detach()
         return lambda x: (fn(p, view, x, inside), p, view)
 
-    check(shared, tensor(3), build=True, graphs=None, calls=1)
+    check(built(repeated(1)(shared)), tensor(3), graphs=None)
 
 
 def test_data_that_do_not_fit():
@@ -207,10 +212,11 @@ def test_what_others_have_of_the_old_data():
         view = p.data[:2]
         return lambda x: (*fn(p, view, x), p, view)
 
-    check(program, tensor(3), build=True, backward=True, graphs=None)
+    check(built(with_gradients(program)), tensor(3), graphs=None)
 
 
-@checked(tensor(3, grad=True), backward=True, graphs=None)
+@checked(tensor(3, grad=True), graphs=None)
+@with_gradients
 def test_a_leaf_of_data_that_were_replaced(p):
     p.data = p.data.clamp(-0.5, 0.5)
     leaf = p.detach().requires_grad_()
@@ -226,10 +232,11 @@ def test_retyped(method):
         getattr(m, method)()
         return m(getattr(x, method)()), [p.dtype for p in m.parameters()]
 
-    check(fn, seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), recompiles=True, graphs=None)
+    check(recompiling(fn), seeded(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))), tensor(2, 3), graphs=None)
 
 
-@checked(tensor(2, 3), backward=True, graphs=None)
+@checked(tensor(2, 3), graphs=None)
+@with_gradients
 def test_retyped_and_made_inside(x):
     m = nn.Linear(3, 4).double()
     return m(x.double()), m, nn.Linear(3, 3, dtype=torch.float64).float()(x)
@@ -238,13 +245,18 @@ def test_retyped_and_made_inside(x):
 # -- requires_grad_ ----------------------------------------------------------------------------------------------------
 
 
-@checked(mlp(), tensor(2, 3), backward=True, recompiles=True, fullgraph=True)
+@checked(mlp(), tensor(2, 3))
+@with_gradients
+@recompiling
+@without_breaks
 def test_frozen_inside(m, x):
     m[0].requires_grad_(False)
     return m(x), [(p.requires_grad, p.is_leaf, p.grad) for p in m.parameters()]
 
 
-@checked(mlp(), tensor(2, 3), backward=True, fullgraph=True)
+@checked(mlp(), tensor(2, 3))
+@with_gradients
+@without_breaks
 def test_frozen_for_a_while(m, x):
     for p in m.parameters():
         p.requires_grad_(False)
@@ -280,7 +292,7 @@ def test_what_can_not_be_frozen():
         except RuntimeError as error:
             return str(error)[:20], y
 
-    check(fn, tensor(3, grad=True), tensor(3), graphs=None, backward=True)
+    check(with_gradients(fn), tensor(3, grad=True), tensor(3), graphs=None)
     check(lambda x: (x.requires_grad_(), x * 2), ints(3), graphs=None)
 
 
@@ -292,7 +304,9 @@ class Twice(nn.Linear):
         return super().forward(x) * 2
 
 
-@checked(seeded(nn.Linear(3, 3)), tensor(2, 3), recompiles=True, backward=True, graphs=2)
+@checked(seeded(nn.Linear(3, 3)), tensor(2, 3), graphs=2)
+@recompiling
+@with_gradients
 def test_a_module_becomes_another(m, x):
     before = m(x)
     m.__class__ = Twice
@@ -317,7 +331,8 @@ class Slotted:
     __slots__ = ("a",)
 
 
-@checked(Plain(), tensor(2), recompiles=True, graphs=None)
+@checked(Plain(), tensor(2), graphs=None)
+@recompiling
 def test_an_object_becomes_another(obj, x):
     obj.a = x + 1
     obj.__class__ = Other
@@ -340,7 +355,11 @@ def test_what_does_not_become_another():
 # -- hooks' handles ----------------------------------------------------------------------------------------------------
 
 
-@checked(tensor(2, 3), build=True, calls=3, recompiles=True, backward=True)
+@checked(tensor(2, 3))
+@built
+@repeated(3)
+@recompiling
+@with_gradients
 def test_a_hook_removes_itself():
     m = seeded(nn.Linear(3, 3))
     seen = []
@@ -354,7 +373,8 @@ def test_a_hook_removes_itself():
     return lambda x: (m(x), len(seen), len(m._forward_pre_hooks), len(m._forward_pre_hooks_with_kwargs))
 
 
-@checked(tensor(3), build=True)
+@checked(tensor(3))
+@built
 def test_a_hook_of_what_has_died():
     m = nn.Linear(3, 3)
     handle = m.register_forward_hook(lambda module, args, out: out * 2)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import dynamo_lite as dl
-from programs import check, checked, leaf, tensor
+from programs import Program, check, checked, leaf, repeated, tensor, with_gradients
 from weights import seeded
 
 THREE = tensor(3)
@@ -19,7 +19,9 @@ def test_of_another(grads):
         p.data = other
         return p * 2
 
-    check(fn, tensor(3, grad=grads[0]), tensor(3, seed=1, grad=grads[1]), calls=3, graphs=1, breaks=1, backward=True)
+    check(
+        repeated(3)(with_gradients(fn)), tensor(3, grad=grads[0]), tensor(3, seed=1, grad=grads[1]), graphs=1, breaks=1
+    )
 
 
 def test_is_one_memory_afterwards():
@@ -49,7 +51,14 @@ def test_swapped(backend):
 
     one, other = (seeded(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), scale) for scale in (0.3, 0.5))
     held = [*one.parameters(), *other.parameters()]
-    check(fn, one, other, torch.ones(2, 3), held, calls=3, graphs=None, backward=True, backend=backend, exact=False)
+    check(
+        Program(fn, calls=3, has_gradients=True, backend=backend, is_exact=False),
+        one,
+        other,
+        torch.ones(2, 3),
+        held,
+        graphs=None,
+    )
 
 
 class Averaged(nn.Module):
@@ -76,10 +85,11 @@ class Averaged(nn.Module):
 
 def test_put_back():
     torch.manual_seed(0)
-    check(Averaged, tensor(2, 3), build=True, calls=3, graphs=None, recompiles=True)
+    check(Program(Averaged, is_built=True, calls=3, recompiles=True), tensor(2, 3), graphs=None)
 
 
-@checked(leaf(), tensor(3, seed=1), graphs=None, backward=True)
+@checked(leaf(), tensor(3, seed=1), graphs=None)
+@with_gradients
 def test_put_back_where_gradients_went(p, other):
     kept = p.data
     p.data = other
@@ -146,7 +156,7 @@ def test_parts_of_a_vector():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     size = sum(each.numel() for each in net.parameters())
-    check(fn, net, tensor(size), tensor(2, 3), graphs=None, backward=True)
+    check(with_gradients(fn), net, tensor(size), tensor(2, 3), graphs=None)
     compiled = dl.compile(fn, backend="eager")
     for seed in range(3):
         vector = tensor(size + 5, seed=seed)[seed : seed + size]

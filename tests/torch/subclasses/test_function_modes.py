@@ -18,7 +18,7 @@ from torch.overrides import (
 
 import dynamo_lite as dl
 from modes import Log, Refuse, Rewrite, Scale
-from programs import check, checked, tensor
+from programs import check, checked, repeated, tensor, with_gradients
 from weights import seeded
 
 
@@ -53,7 +53,7 @@ def test_modules_under_a_mode():
             y = model(x)
         return y, log.seen
 
-    check(fn, tensor(4, 3), backward=True, graphs=None, breaks=None)
+    check(with_gradients(fn), tensor(4, 3), graphs=None, breaks=None)
 
 
 def scaled(x, factor=1):
@@ -116,7 +116,7 @@ def test_code_under_a_mode_runs_in_eager(program):
             y = torch.cos(y)
         return y * 2, z, log.seen
 
-    check(fn, tensor(2, 3), calls=1, graphs=None, breaks=None)
+    check(repeated(1)(fn), tensor(2, 3), graphs=None, breaks=None)
 
 
 def test_graph_break_inside_torch_function_of_a_mode():
@@ -387,4 +387,4 @@ def test_mode_entered_by_a_method_call(program):
         return found, torch.is_grad_enabled(), torch._C._len_torch_function_stack()
 
     calls = 1 if program is suppressing else 2  # a class defined inside is another one in each call
-    check(fn, tensor(2, 3), graphs=None, breaks=None, calls=calls)
+    check(repeated(calls)(fn), tensor(2, 3), graphs=None, breaks=None)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Program, check, tensor
 
 aten = torch.ops.aten
 
@@ -138,8 +138,8 @@ def layers(cls):
 @pytest.mark.parametrize("cls", CLASSES)
 def test_layers(cls, backend):
     others = [(layers(cls), tensor(rows, 6)) for rows in (5, 7)]
-    settings = {"fullgraph": True, "backend": backend, "exact": backend == "eager"}
-    check(lambda m, x: m(x), layers(cls), tensor(3, 6), others=others, all_graphs=2, **settings)
+    program = Program(lambda m, x: m(x), fullgraph=True, backend=backend, is_exact=backend == "eager")
+    check(program, layers(cls), tensor(3, 6), others=others, all_graphs=2)
 
 
 @pytest.mark.parametrize("cls", CLASSES)

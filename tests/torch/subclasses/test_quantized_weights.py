@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 import dynamo_lite as dl
-from programs import check, tensor
+from programs import Program, approximate, check, tensor
 
 aten = torch.ops.aten
 
@@ -121,8 +121,8 @@ class Layers(torch.nn.Module):
 def test_layers_with_quantized_weights(backend, zero_point):
     layers = Layers(None if zero_point is None else torch.tensor(zero_point))
     others = [(layers, tensor(rows, 8, grad=True)) for rows in (7, 5)]
-    settings = {"backward": True, "exact": False, "fullgraph": True, "backend": backend}
-    check(lambda m, x: m(x), layers, tensor(3, 8, grad=True), others=others, all_graphs=2, **settings)
+    program = Program(lambda m, x: m(x), has_gradients=True, is_exact=False, fullgraph=True, backend=backend)
+    check(program, layers, tensor(3, 8, grad=True), others=others, all_graphs=2)
 
 
 def test_weights_replaced_between_calls():
@@ -143,7 +143,7 @@ def test_quantised_inside(backend):
         return F.linear(x, Int8.of(weight, [1, 8]))
 
     others = [(tensor(2, 8, seed=1), tensor(4, 8, seed=1))]
-    check(fn, tensor(2, 8), tensor(4, 8), others=others, fullgraph=True, backend=backend, exact=False)
+    check(Program(fn, fullgraph=True, backend=backend, is_exact=False), tensor(2, 8), tensor(4, 8), others=others)
 
 
 def test_copies_keep_the_attributes_of_their_original():
@@ -283,9 +283,9 @@ def test_frozen_weight(function, backend):
     def fn(x, weight):
         return function.apply(x.sin(), weight).relu() + 1
 
-    settings = {"backward": True, "exact": False, "fullgraph": True, "backend": backend}
+    program = Program(fn, has_gradients=True, is_exact=False, fullgraph=True, backend=backend)
     others = [(tensor(3, 8, grad=True, seed=1), weight(2))]
-    check(fn, tensor(3, 8, grad=True), weight(), others=others, **settings)
+    check(program, tensor(3, 8, grad=True), weight(), others=others)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -321,4 +321,4 @@ def test_wrapper_that_a_function_returns_breaks():
         y, same = Returning.apply(x, weight)
         return y, same.dequantised()
 
-    check(fn, tensor(3, 8, grad=True), weight(), graphs=None, exact=False)
+    check(approximate(fn), tensor(3, 8, grad=True), weight(), graphs=None)

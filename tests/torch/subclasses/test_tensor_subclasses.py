@@ -8,7 +8,7 @@ import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
+from programs import approximate, check, checked, ints, tensor, with_gradients
 
 CALLS: list[str] = []
 
@@ -205,7 +205,8 @@ def test_writing_into_a_subclass(x, y):
     return x, z, y
 
 
-@checked(made(Tagged, 3).requires_grad_(), tensor(3, 3, grad=True), backward=True)
+@checked(made(Tagged, 3).requires_grad_(), tensor(3, 3, grad=True))
+@with_gradients
 def test_gradients_of_a_subclass(x, w):
     return (x * 2 @ w).sum()
 
@@ -350,7 +351,8 @@ def test_conjugate_view_and_plain_tensor_in_turn():
     check(lambda z: (z * 2, z.is_conj()), z.conj(), others=[(z,)])
 
 
-@checked(tensor(2, 8), exact=False)
+@checked(tensor(2, 8))
+@approximate
 def test_fourier_transforms(x):
     spectrum = torch.fft.rfft(x)
     spectrum[..., 1:] = 0
@@ -490,7 +492,7 @@ def test_instances_created_from_tensors():
 
     check(fn, tensor(3))
     for at in range(3):
-        check(lambda x, at=at: fn(x)[at], tensor(3, grad=True), backward=True)
+        check(with_gradients(lambda x, at=at: fn(x)[at]), tensor(3, grad=True))
 
 
 @checked(tensor(3))

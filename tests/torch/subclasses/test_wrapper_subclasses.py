@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 import dynamo_lite as dl
 from changing_modules import check_changes
-from programs import check, checked, tensor
+from programs import Program, check, checked, compiled_by, tensor, with_gradients, without_breaks
 from training_checks import check_training
 from wrapper_tensors import Holder, Kind, Pair, Quantised, pair, quantised
 
@@ -90,7 +90,7 @@ def test_wrapper_and_one_inner_tensor_as_arguments():
         return part + 1, x + part
 
     x = pair(3)
-    check(fn, x, x.a, graphs=None, backend="aot_eager")
+    check(compiled_by("aot_eager")(fn), x, x.a, graphs=None)
 
 
 def test_inner_tensor_is_an_argument_in_some_calls():
@@ -100,7 +100,7 @@ def test_inner_tensor_is_an_argument_in_some_calls():
 
     x = pair(3)
     others = [(x, x.b), (x, tensor(3))]
-    check(fn, x, tensor(3), others=others, graphs=None, backend="aot_eager")
+    check(compiled_by("aot_eager")(fn), x, tensor(3), others=others, graphs=None)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -110,7 +110,7 @@ def test_wrapper_with_the_same_inner_tensor_twice(backend):
         return x * 2
 
     part = tensor(3)
-    check(fn, Pair(part, part), graphs=None, backend=backend)
+    check(compiled_by(backend)(fn), Pair(part, part), graphs=None)
 
 
 def test_two_wrappers_share_an_inner_tensor():
@@ -120,7 +120,7 @@ def test_two_wrappers_share_an_inner_tensor():
 
     x, y = pair(3), pair(3, seed=4)
     others = [(x, Pair(x.a, y.b)), (x, y), (x, Pair(x.a, y.b))]
-    check(fn, x, y, others=others, graphs=None, backend="aot_eager")
+    check(compiled_by("aot_eager")(fn), x, y, others=others, graphs=None)
 
 
 def test_identity_of_wrappers_and_inner_tensors():
@@ -128,7 +128,8 @@ def test_identity_of_wrappers_and_inner_tensors():
     check(lambda x, y: (x is y, x, [x, y]), x, x, others=[(x, pair(3)), (x, x)], graphs=None)
 
 
-@checked(pair(3, grad=True), tensor(3), backward=True)
+@checked(pair(3, grad=True), tensor(3))
+@with_gradients
 def test_gradients_of_a_wrapper(x, y):
     z = x * 2 + y
     return z.relu() * x.detach(), x.requires_grad, z.requires_grad
@@ -193,7 +194,8 @@ def test_data_attribute_of_a_wrapper_is_read(x):
     return y + 1 if x.sum().item() > 0 else y - 1
 
 
-@checked(tensor(2, 3, grad=True), quantised(4, 3), graphs=None, breaks=None, backward=True)
+@checked(tensor(2, 3, grad=True), quantised(4, 3), graphs=None, breaks=None)
+@with_gradients
 def test_in_a_checkpointed_function(x, w):
     return torch.utils.checkpoint.checkpoint(lambda y: F.linear(y, w).sin(), x, use_reentrant=False)
 
@@ -314,7 +316,7 @@ def test_sizes_of_a_wrapper_change(backend):
         return F.linear(x, w).relu() * x.shape[0], x.reshape(-1) + w.shape[1]
 
     given = [(tensor(9, columns), packed(rows, columns)) for rows, columns in ((3, 4), (5, 8), (7, 6), (2, 16))]
-    check(fn, *given[0], others=given[1:], all_graphs=2, fullgraph=True, backend=backend, exact=False)
+    check(Program(fn, fullgraph=True, backend=backend, is_exact=False), *given[0], others=given[1:], all_graphs=2)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -340,7 +342,7 @@ def test_gradient_attribute_is_read_in_tracing(backend):
 
     x = pair(3, grad=True)
     (x * 2).sum().backward()
-    check(fn, pair(3, grad=True), others=[(x,)], fullgraph=True, backend=backend)
+    check(without_breaks(compiled_by(backend)(fn)), pair(3, grad=True), others=[(x,)])
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
@@ -380,7 +382,7 @@ def test_gradients_are_computed_in_tracing(backend):
         y = (x * x).sum()
         return torch.autograd.grad(y, x)[0] + 1
 
-    check(fn, pair(3, grad=True), graphs=None, backend=backend)
+    check(compiled_by(backend)(fn), pair(3, grad=True), graphs=None)
 
 
 @checked(pair(3, grad=True), pair(3), graphs=None)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 import dynamo_lite as dl
-from programs import check, checked, ints, tensor
+from programs import check, checked, compiled_by, ints, tensor, with_gradients
 from wrapper_tensors import Kind, Pair, Quantised, quantised
 
 
@@ -31,7 +31,7 @@ def test_created_wrapper_under_compilers():
         return made, made * 2, x + 1, Quantised(x.to(torch.int8), y, Kind(torch.float32, 0)).scale
 
     given = [(tensor(3, seed=seed), tensor(3, seed=seed + 1)) for seed in range(2)]
-    check(fn, *given[0], others=given[1:], graphs=None, backend="aot_eager")
+    check(compiled_by("aot_eager")(fn), *given[0], others=given[1:], graphs=None)
 
 
 @checked(tensor(3), tensor(3, seed=1), graphs=2, breaks=1)
@@ -97,7 +97,8 @@ def test_context_object_created_in_tracing(x, w):
     return F.linear(x, made), made
 
 
-@checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None, backward=True)
+@checked(tensor(3, grad=True), tensor(3, seed=1, grad=True), graphs=None, breaks=None)
+@with_gradients
 def test_created_wrapper_of_tensors_that_require_gradients(x, y):
     made = Pair(x, y)
     return (made * 2).a + x
