@@ -88,7 +88,9 @@ def clean_state(request: pytest.FixtureRequest) -> Iterator[None]:
     devices.use()
     torch.manual_seed(0)
     random.seed(0)
+    excepthook = sys.excepthook
     yield
+    sys.excepthook = excepthook  # a process group replaces it, and leaves its own
     devices.check_is_alive()
     grad, default = torch.is_grad_enabled(), torch.get_default_dtype()
     torch.set_grad_enabled(True)
