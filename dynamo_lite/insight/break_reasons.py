@@ -443,8 +443,8 @@ class ReferentMayBeDead(BreakReason, code="DL0534", numbers_matter=False):
 
 
 class ProtocolCheck(BreakReason, code="DL0536", numbers_matter=False):
-    happened = "isinstance() checks {value} against the protocol {protocol}, whose members the object itself may have"
-    fix = "derive the class from the protocol, or define the members in the class"
+    happened = "isinstance() checks {value} against the protocol {protocol}, which has members other than methods"
+    fix = "derive the class from the protocol, or use hasattr()"
     value: str
     protocol: str
 

@@ -422,6 +422,58 @@ def test_instance_of_a_protocol(kind, protocol):
     check(fn, tensor(2), kind, protocol, graphs=None, breaks=None)
 
 
+class Assigned:
+    def __init__(self, **members):
+        self.__dict__.update(members)
+
+
+class Blocked:
+    method = None
+
+
+class Computed:
+    @property
+    def method(self):
+        raise AttributeError
+
+
+@typing.runtime_checkable
+class HasForward(typing.Protocol):
+    def forward(self, x): ...
+
+
+def test_instances_of_protocols_with_methods_only():
+    def fn(x, values):
+        return x + 1, [(isinstance(each, HasMethod), isinstance(each, HasForward)) for each in values]
+
+    module = torch.nn.Linear(2, 2)
+    module.method = len
+    values = [Members(), WithMethod(), Assigned(), Assigned(method=None), Assigned(method=1), Blocked(), module]
+    check(fn, tensor(2), [*values, 3, "a", [1], tensor(2), torch.nn.Linear(2, 2)])
+
+
+def test_instance_of_a_protocol_that_reads_a_property():
+    def fn(x, value):
+        return x + 1, isinstance(value, HasMethod)
+
+    check(fn, tensor(2), Computed())
+
+
+def test_instance_of_a_protocol_changes():
+    def fn(x, value):
+        return x + isinstance(value, HasMethod)
+
+    compiled = dl.compile(fn, backend="eager", fullgraph=True)
+    value = Assigned()
+    for change in (lambda: None, lambda: setattr(value, "method", len), lambda: delattr(value, "method")):
+        change()
+        assert torch.equal(compiled(tensor(2), value), fn(tensor(2), value))
+    late = type("Late", (), {})()
+    assert torch.equal(compiled(tensor(2), late), fn(tensor(2), late))
+    HasMethod.register(type(late))
+    assert torch.equal(compiled(tensor(2), late), fn(tensor(2), late))
+
+
 def take(*args, **named):
     return args, named
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+import sys
 import types
+import typing
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -15,7 +17,7 @@ from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, U
 from dynamo_lite.runtime.torch_names import CustomClassBase, CustomClassBaseMeta
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
-from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined, mro
+from dynamo_lite.variables.core.class_lookup import MISSING, is_immutable, is_user_defined, mro
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.objects.enumeration import is_user_code
@@ -88,10 +90,32 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if is_protocol or not isinstance(cls, type):
         tx.evaluate(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable, and for no class
     if is_protocol:
-        if not guarded_derives(tx, variable.python_type(), cls):
-            unsupported(ProtocolCheck(variable.describe(), cls.__qualname__))
-        return True
+        return guarded_derives(tx, variable.python_type(), cls) or _has_methods_of(tx, variable, cls)
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
+
+
+def _has_methods_of(tx: Translator, variable: VariableTracker, protocol: Any) -> bool:
+    """Whether a value that doesn't derive from a protocol has its methods: by its class, or registered, as for any
+    abstract class; else in its own ``__dict__``."""
+    kinds, names = list(_kinds(tx, variable)), sorted(_members_of(protocol))
+    has_methods_only = all(callable(class_lookup(protocol, name)) for name in names)
+    hook = class_lookup(protocol, "__subclasshook__")
+    if not has_methods_only or len(kinds) > 1 or getattr(hook, "__func__", hook).__module__ != typing.__name__:
+        unsupported(ProtocolCheck(variable.describe(), protocol.__qualname__))
+    return _call_issubclass(tx, kinds[0], protocol) or all(_has_method(tx, variable, name) for name in names)
+
+
+_get_members = "get_protocol_members" if sys.version_info >= (3, 13) else "_get_protocol_attrs"
+_members_of: Callable[[Any], Iterable[str]] = vars(typing)[_get_members]
+_READS_ATTRIBUTES = sys.version_info < (3, 12)
+"""Whether CPython evaluates the attributes; otherwise it looks them up, as `inspect.getattr_static`."""
+
+
+def _has_method(tx: Translator, variable: VariableTracker, name: str) -> bool:
+    if _READS_ATTRIBUTES:
+        return tx.has_attribute(variable, name) and not tx.is_none(variable.getattr(tx, name).realize())
+    raw, own = tx.lookup(variable.python_type(), name), variable.instance_get(tx, name)
+    return not tx.is_none(own.realize()) if own is not None else raw is not MISSING and raw is not None
 
 
 def _is_of_legacy_type(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
