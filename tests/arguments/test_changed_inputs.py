@@ -52,7 +52,7 @@ def test_non_contiguous_where_contiguous_was_compiled(backend):
     )
 
 
-def test_another_place_in_storage_is_no_change():
+def test_another_storage_offset_keeps_the_entry():
     rows = tensor(5, 6)
     assert graphs_of(pointwise, "eager", (tensor(4, 6),), (rows[1:],), (rows[:4],)) == [1, 0, 0]
 
@@ -65,7 +65,7 @@ def test_elements_that_share_memory(backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_writing_into_elements_that_share_memory_is_eagers_error(backend):
+def test_mutating_elements_that_share_memory_raises_eagers_error(backend):
     def fn(x):
         x.add_(1)
         return x * 2
@@ -150,7 +150,7 @@ def test_a_model_that_changes_device_between_calls(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.on_cpu
-def test_a_call_before_the_model_was_moved_spoils_nothing(device):
+def test_a_failed_call_before_the_model_is_moved_adds_no_graph(device):
     net = Net().eval()
     compiled = dl.compile(net, backend="aot_eager")
     x = tensor(4, 6)

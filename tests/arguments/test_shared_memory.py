@@ -35,7 +35,7 @@ def test_a_view_that_comes_before_the_write(x, parts):
 
 
 @checked(X, [X[1:]], graphs=(1, 2))
-def test_written_through_the_view(x, parts):
+def test_the_view_is_mutated(x, parts):
     y = x.sin()
     z = y * 2
     parts[0].add_(1)
@@ -54,7 +54,7 @@ def test_two_pairs_of_inputs_share_memory():
 
 
 @checked(X, [X[:1], X[1:3], X[2:]], graphs=None)
-def test_in_a_loop(x, parts):
+def test_memory_is_shared_in_a_loop(x, parts):
     total = x.sum()
     for part in parts:
         x.mul_(2)

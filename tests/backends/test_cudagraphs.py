@@ -11,7 +11,7 @@ from torch._inductor import cudagraph_trees
 import dynamo_lite as dl
 from dynamo_lite.backends import cudagraphs
 from shared_programs import breaks
-from small_models import ResNetLike
+from small_models import InTuple, ResNetLike
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="records on CUDA devices")
 
@@ -123,17 +123,9 @@ def test_graphs_compiled_by_users_of_the_backend_are_unchanged():
     """
     module = torch.nn.Linear(4, 4).requires_grad_(False)
 
-    class Tuple(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = module
-
-        def forward(self, x):
-            return (self.inner(x),)
-
     x = torch.randn(2, 4)
     backend = dl.lookup_backend("cudagraphs")
-    torch.testing.assert_close(backend(torch.fx.symbolic_trace(Tuple()), [x])(x)[0], module(x))
+    torch.testing.assert_close(backend(torch.fx.symbolic_trace(InTuple(module)), [x])(x)[0], module(x))
     torch.testing.assert_close(torch.compile(module, backend=backend)(x), module(x))
 
 

@@ -12,6 +12,7 @@ import torch
 import dynamo_lite as dl
 from dynamo_lite import _C
 from processes import run_program
+from small_models import InTuple
 
 
 class Compiled:
@@ -299,16 +300,8 @@ def test_a_graph_with_parameters_of_its_own():
     """Users of Inductor may pass such a graph. Graphs that we capture have no parameters."""
     module = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(8, 8)).eval().requires_grad_(False))
 
-    class Tuple(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = module
-
-        def forward(self, x):
-            return (self.inner(x),)
-
     x, _ = inputs()
-    gm = torch.fx.symbolic_trace(Tuple())
+    gm = torch.fx.symbolic_trace(InTuple(module))
     with torch.no_grad():
         compiled = dl.lookup_backend("inductor")(gm, [x])
         for _ in range(3):

@@ -26,7 +26,7 @@ class Wide(Protocol):
 
 
 def _classes() -> Any:
-    """A class of the program's, an abstract one, and one that derives from that; new ones each time."""
+    """Returns a new class of the program, an abstract one, and one that derives from the abstract one."""
 
     class Plain:
         def __init__(self, scale=2):
@@ -137,7 +137,7 @@ def test_another_registration_makes_no_graph():
     assert torch.equal(compiled(x, thing, {"a": 1}), x)
 
 
-def test_what_is_affirmed_needs_no_guard():
+def test_a_positive_result_needs_no_guard():
     def fn(x, table):
         return x * 2 if isinstance(table, Mapping) and isinstance(len(table), numbers.Number) else x
 
@@ -181,7 +181,7 @@ def test_registered_inside():
         assert found[1] is before
 
 
-def test_classes_of_guards_die():
+def test_classes_in_guards_are_freed():
     import gc
     import weakref
 

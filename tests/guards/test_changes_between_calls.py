@@ -25,6 +25,14 @@ class Gives:
         return 13
 
 
+class One:
+    pass
+
+
+class Two:
+    pass
+
+
 def fresh_gives():
     return type("Fresh", (Gives,), {"__get__": Gives.__get__})
 
@@ -80,12 +88,6 @@ def test_a_class_attribute_becomes_a_descriptor(compiled, seen):
 
 @scenario
 def test_bases_are_assigned(compiled, seen):
-    class One:
-        pass
-
-    class Two:
-        pass
-
     class A(One):
         pass
 
@@ -98,13 +100,7 @@ def test_bases_are_assigned(compiled, seen):
 
 
 @scenario
-def test_the_order_of_classes_is_looked_at(compiled, seen):
-    class One:
-        pass
-
-    class Two:
-        pass
-
+def test_a_changed_mro_is_guarded(compiled, seen):
     class A(One):
         pass
 
@@ -202,7 +198,7 @@ def test_a_members_value_is_changed(compiled, seen):
 
 
 @scenario
-def test_a_builtin_comes_to_be(compiled, seen):
+def test_a_builtin_is_added(compiled, seen):
     def f(x):
         try:
             return x + comes_to_be  # noqa: F821

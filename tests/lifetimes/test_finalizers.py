@@ -116,7 +116,7 @@ WATCHES: list[object] = []
 
 
 def run(fn, make, dropped_by):
-    """The log of three calls, of which the second drops the last reference to a watched object."""
+    """Returns the log of three calls, of which the second drops the last reference to a watched object."""
     global HELD
     seen = []
     for create in (lambda log: 1, make, lambda log: 1):

@@ -223,7 +223,7 @@ def with_a_generator_left(x):
 
 
 @pytest.mark.parametrize("fn", [with_cells, with_a_break_inside, with_a_generator_left])
-def test_traces_let_go_without_the_collector(fn):
+def test_traces_are_freed_without_the_collector(fn):
     compiled = dl.compile(fn, backend=gm_forward)
     x = torch.ones(3)
     gc.collect()

@@ -28,7 +28,7 @@ class Plain:
 
 
 def run_both(fn, *makers):
-    """The log, and the result, of calls as it is and compiled."""
+    """Returns the log and the result of calls in eager and compiled."""
     found = []
     for run in (fn, dl.compile(fn, backend="eager")):
         for _ in range(2):
@@ -134,7 +134,7 @@ class Watched:
         return object.__getattribute__(self, name)
 
 
-def test_nobody_else_asks_an_object():
+def test_only_attributes_that_eager_reads_are_read():
     def fn(x):
         watched = Watched()
         dl.graph_break()

@@ -77,7 +77,7 @@ if child:
 """)
 
 
-def test_while_a_graph_runs():
+def test_fork_while_a_graph_runs():
     check("""
 forked = []
 
@@ -102,7 +102,7 @@ if forked[0]:
 """)
 
 
-def test_while_a_graph_is_compiled():
+def test_fork_while_a_graph_is_compiled():
     check("""
 def forking(gm, example_inputs):
     global child

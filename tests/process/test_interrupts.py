@@ -320,7 +320,7 @@ def test_finalizers_see_tensors():
     assert found == [[1, 1]] * 10
 
 
-def test_collector_that_the_program_turned_off_stays_so():
+def test_the_collector_stays_off_where_the_program_turned_it_off():
     gc.disable()
     try:
         dl.compile(lambda x: x + 1, backend="eager")(tensor(2))

@@ -18,12 +18,12 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import dynamo_lite as dl
 from dynamo_lite.compiler import observers
 from dynamo_lite.insight import notices
+from modes import Noted
 
 PACKAGE = os.path.dirname(dl.__file__)
 LATER = sys.version_info >= (3, 12)
@@ -69,7 +69,7 @@ def x():
 
 
 def watched(install: Callable[[Any], None], call: Callable[[], Any]) -> list[tuple[str, types.CodeType]]:
-    """(event, code) of the calls and returns that a trace or profile function gets while a call runs."""
+    """Returns (event, code) of the calls and returns that a trace or profile function gets while a call runs."""
     events = []
 
     def watch(frame, event, arg):
@@ -380,22 +380,12 @@ def test_a_tracer_that_is_set_by_the_program_itself():
 # -- modes of torch's and the like ---------------------------------------------------------------------------------
 
 
-class Note(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 class Pass(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("mode", [Note, lambda: FlopCounterMode(display=False), FakeTensorMode])
+@pytest.mark.parametrize("mode", [Noted, lambda: FlopCounterMode(display=False), FakeTensorMode])
 def test_under_a_mode_frames_run_in_eager_with_one_warning(mode):
     compiled = dl.compile(program, backend="eager")
     with mode(), pytest.warns(RuntimeWarning, match="run in eager here: a TorchDispatchMode") as caught:
@@ -413,7 +403,7 @@ def pack(value):
 
 
 PLACES = {
-    "a dispatch mode": (Note, "a TorchDispatchMode"),
+    "a dispatch mode": (Noted, "a TorchDispatchMode"),
     "flops": (lambda: FlopCounterMode(display=False), "a TorchDispatchMode"),
     "fakes": (FakeTensorMode, "a TorchDispatchMode"),
     "a function mode": (Pass, "a TorchFunctionMode"),
@@ -455,11 +445,11 @@ def test_the_setting_compiles_under_dispatch_modes():
         return torch.relu(x @ x) + 1
 
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
-    with Note() as wanted:
+    with Noted() as wanted:
         expected = fn(torch.ones(2, 2))
     with dl.config.patch(compile_when_observed=True):
         for _ in range(3):  # each time with another mode
-            with Note() as mode:
+            with Noted() as mode:
                 found = compiled(torch.ones(2, 2))
             assert torch.equal(found, expected) and mode.seen == wanted.seen
             with FlopCounterMode(display=False) as flops:
@@ -553,7 +543,7 @@ def sine(x):
     return torch.sin(x)
 
 
-@pytest.mark.parametrize("mode", [Doubles, Note])
+@pytest.mark.parametrize("mode", [Doubles, Noted])
 @pytest.mark.parametrize("entering", [in_a_block, by_calls, in_a_callee, in_a_generators_block])
 @pytest.mark.filterwarnings("ignore:compiled functions run in eager")
 def test_a_mode_that_is_entered_inside(entering, mode):
@@ -578,7 +568,7 @@ def test_a_mode_that_is_entered_inside(entering, mode):
 def test_a_program_that_enters_a_mode_can_be_explained():
     def fn(x):
         y = x * 2
-        with Note() as mode:
+        with Noted() as mode:
             z = inner(y)
         return z, len(mode.seen)
 

@@ -37,7 +37,7 @@ class Gathering(Recorder):
 
 
 def at_once(begun, call):
-    """What calls on as many threads return or raise. Each passes the barrier, by a thread of its own, as it begins."""
+    """Returns what calls on as many threads return or raise. As each begins, another thread passes the barrier."""
     found = [None] * THREADS
 
     def run(number):

@@ -1,9 +1,10 @@
-"""Function modes for programs."""
+"""Function modes and a dispatch mode for programs."""
 
 from __future__ import annotations
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Log(TorchFunctionMode):
@@ -16,6 +17,18 @@ class Log(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         named = None if kwargs is None else tuple(kwargs)
         self.seen.append((func.__name__, [*types], [type(arg).__name__ for arg in args], named))
+        return func(*args, **(kwargs or {}))
+
+
+class Noted(TorchDispatchMode):
+    """Notes the names of the operators that it receives."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
         return func(*args, **(kwargs or {}))
 
 

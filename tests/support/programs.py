@@ -138,7 +138,7 @@ def of_tests(filename: str) -> bool:
 
 
 def user_lines(error: BaseException) -> list[tuple[str, int, str]]:
-    """(file, line, function) of the frames of an exception that belong to a test's program."""
+    """Returns (file, line, function) of the frames of an exception that belong to a test's program."""
     found = []
     for frame in traceback.extract_tb(error.__traceback__):
         name = os.path.basename(frame.filename)
@@ -419,7 +419,7 @@ def check(
 
 
 def check_refused(fn: Callable[..., Any], *args: Any) -> None:
-    """Errors are of one class. Their texts may differ: torch's compiler is asked, which has errors of its own."""
+    """Check that both raise an error of one class. The texts may differ, as torch's compiler has errors of its own."""
     raised = []
     for call in (fn, dl.compile(fn, backend="eager")):
         try:
@@ -430,8 +430,8 @@ def check_refused(fn: Callable[..., Any], *args: Any) -> None:
 
 
 def decorator_for(check: Callable[..., Any]) -> Callable[..., Callable[[Callable[..., Any]], Callable[[], None]]]:
-    """What makes decorators of programs: each gives a test that calls ``check`` with the program and with what the
-    decorator is given. Of several decorators the lowest checks first, and the others check the same `Program` unless a
+    """Returns a decorator of programs, which makes a test: it calls ``check`` with the program and the decorator's
+    arguments. Of several decorators the lowest checks first, and the others check the same `Program` unless a
     modifier stands between them."""
 
     def decorator(*args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[[], None]]:

@@ -1,8 +1,16 @@
-"""A small ``torch.autograd.Function`` from which tests derive their own."""
+"""Small classes of ``torch.autograd.Function`` from which tests derive their own."""
 
 from __future__ import annotations
 
 import torch
+
+
+class Twice(torch.autograd.Function):
+    """Doubles its argument. The classes that derive from it define the backward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
 
 
 class Doubled(torch.autograd.Function):

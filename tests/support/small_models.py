@@ -41,3 +41,14 @@ class ResNetLike(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.head(self.pool(x).flatten(1))
+
+
+class InTuple(nn.Module):
+    """Returns the result of a module in a tuple, as the graphs that a backend is given do."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.inner = module
+
+    def forward(self, x):
+        return (self.inner(x),)

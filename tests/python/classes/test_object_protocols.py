@@ -73,7 +73,7 @@ def test_getattribute_that_is_a_descriptor():
     assert Counts.count == 0
 
 
-def test_module_with_getattr_is_not_asked_while_traced(monkeypatch):
+def test_getattr_of_a_module_is_not_called_while_tracing(monkeypatch):
     made = types.ModuleType("asked")
     asked = []
     made.__getattr__ = lambda name: asked.append(name) or 3

@@ -1,5 +1,5 @@
-"""What exceptions made inside say of themselves, caught there, returned or raised out of the graph: programs whose
-classes derive from those in C that keep more than ``args``."""
+"""Fields and texts of exceptions that are created during tracing, and caught, returned or raised out of the graph.
+Their classes derive from those in C that keep more than ``args``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def said(error):
 
 
 @pytest.mark.parametrize(("cls", "args"), MADE)
-def test_raised_and_caught_inside(cls, args):
+def test_state_of_an_exception_raised_and_caught_inside(cls, args):
     def fn(x):
         y = x + 1
         try:

@@ -157,7 +157,7 @@ def test_handler_of_a_caller_and_of_a_context():
 
 @checked(tensor(3, 3), torch.arange(3))
 @approximate
-def test_one_graph_where_no_handler_is(a, i):
+def test_without_a_handler_there_is_one_graph(a, i):
     a.mul_(2)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), contextlib.nullcontext():
         y = a[i]
@@ -189,7 +189,7 @@ class QuietOrNone(Quiet):
         return super().__exit__(kind, error, traceback) or None
 
 
-def test_error_that_a_class_suppresses_by_an_or():
+def test_a_class_suppresses_an_error_by_an_or_expression():
     def fn(a, i):
         a.mul_(2)
         with QuietOrNone():
@@ -201,7 +201,7 @@ def test_error_that_a_class_suppresses_by_an_or():
         check(fn, tensor(3, 3), torch.arange(3) + start, graphs=None, breaks=None)
 
 
-def test_error_that_a_class_of_the_program_suppresses():
+def test_a_class_of_the_program_suppresses_an_error():
     def fn(a, i):
         a.mul_(2)
         with contextlib.ExitStack() as stack, Quiet():
@@ -219,7 +219,7 @@ class Missing(NotImplementedError):
 
 
 @checked(tensor(3, 3), torch.arange(3))
-def test_one_graph_where_handlers_are_for_other_errors(a, i):
+def test_handlers_of_other_errors_keep_one_graph(a, i):
     for _ in range(2):
         try:
             a.index_copy_(0, i, a * 2)
@@ -247,7 +247,7 @@ def test_handlers_for_other_errors_before_one_that_catches(a, i, log):
 
 
 @checked(tensor(4, 4), tensor(4, 4))
-def test_one_graph_where_memory_is_shared_but_not_in_part(a, b):
+def test_memory_shared_as_a_whole_keeps_one_graph(a, b):
     a[0].copy_(a[1])
     a[:2] += a[2:]
     a.add_(a)
@@ -451,7 +451,7 @@ def test_statistics_beside_conditions_on_data(backend):
 
 
 @pytest.mark.parametrize("name", ["index", "multinomial"])
-def test_the_line_where_no_handler_is(name):
+def test_an_unhandled_failure_has_its_line(name):
     operator = FAILING[name]
 
     def inner(a, i):
@@ -514,7 +514,7 @@ def after_a_context(a, i):
 
 
 @pytest.mark.parametrize("fn", [after_a_try, after_a_handler, after_a_block, after_a_context])
-def test_failing_behind_the_block_that_a_break_was_in(fn):
+def test_an_operator_fails_after_a_block_with_a_break(fn):
     found = []
     for each in (fn, dl.compile(fn, backend="eager")):
         for _ in range(2):
@@ -527,7 +527,7 @@ def test_failing_behind_the_block_that_a_break_was_in(fn):
     assert found[:2] == found[2:]
 
 
-def test_a_write_behind_a_context_that_a_break_was_in():
+def test_a_mutation_after_a_context_with_a_break_needs_no_copy():
     """The buffer is too large to be copied before each call. No copy is needed, as no block suppresses an error."""
 
     def fn(x, i, buffer):

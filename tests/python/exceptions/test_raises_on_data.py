@@ -25,17 +25,17 @@ class Refused(Exception):
 @checked(good(), others=[(bad(),), (good(),)])
 @without_breaks
 @checked(bad(), others=[(good(),)])
-def test_raise(x):
+def test_a_raise_on_data_keeps_one_graph(x):
     if (x < 0).any():
         raise ValueError(f"negative: {x.min()}")
     return x * 2
 
 
-def test_assert():
+def test_an_assert_on_data_keeps_one_graph():
     check(without_breaks(twice_where_positive), good(), others=[(bad(),)])
 
 
-def test_either_arm():
+def test_either_arm_of_a_branch_may_raise():
     def then(x):
         if x.sum() > 0:
             y = x * 2
@@ -59,7 +59,7 @@ def test_either_arm():
 
 
 @checked(good(), [], others=[(bad(), []), (good(), [1])])
-def test_into_a_handler(x, seen):
+def test_a_handler_catches_what_a_branch_on_data_raises(x, seen):
     seen.append("began")
     try:
         if (x < 0).any():
@@ -73,7 +73,7 @@ def test_into_a_handler(x, seen):
     return y + len(seen)
 
 
-def test_in_callees_and_loops():
+def test_callees_and_loops_raise_on_data():
     class Layer(torch.nn.Module):
         def __init__(self, limit):
             super().__init__()
@@ -96,7 +96,7 @@ def test_in_callees_and_loops():
 
 
 @checked(good(), graphs=2, breaks=1, others=[(bad(),), (good() + 100,)])
-def test_after_and_before_a_break(x):
+def test_branches_raise_before_and_after_a_break(x):
     if (x < 0).any():
         raise Refused("first")
     y = x * 2
@@ -106,7 +106,7 @@ def test_after_and_before_a_break(x):
     return y + 1
 
 
-def test_beside_writes():
+def test_branches_raise_before_and_after_a_mutation():
     def before(x):
         if (x < 0).any():
             raise Refused("no")
@@ -123,7 +123,7 @@ def test_beside_writes():
 
 
 @checked(good(), others=[(bad(),)])
-def test_condition_that_is_written_to(x):
+def test_the_condition_is_mutated_later(x):
     flag = (x < 0).any()
     if flag:
         raise Refused("no")
@@ -131,7 +131,7 @@ def test_condition_that_is_written_to(x):
     return x + 1, flag
 
 
-def test_random_state_is_as_it_was():
+def test_random_state_is_eagers_after_a_raise():
     def fn(x):
         noise = torch.rand(3)
         if (x < 0).any():
@@ -156,13 +156,13 @@ def test_random_state_is_as_it_was():
 
 
 @checked(tensor(3), graphs=None, breaks=None)
-def test_no_single_truth_value(x):
+def test_a_condition_without_a_single_truth_value(x):
     if x > 0:
         raise Refused("no")
     return x
 
 
-def test_in_a_function_that_an_operator_runs():
+def test_a_checkpointed_function_raises_on_data():
     def body(x):
         if (x < 0).any():
             raise Refused("no")
@@ -177,14 +177,14 @@ def test_in_a_function_that_an_operator_runs():
 
 
 @checked(tensor(3), good(), others=[(tensor(3), bad())])
-def test_arguments_of_distributions(mean, scale):
+def test_distributions_validate_their_arguments_in_one_graph(mean, scale):
     q = torch.distributions.Normal(mean, scale)
     p = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
     return q.rsample(), torch.distributions.kl_divergence(q, p).sum(), q.log_prob(mean)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_behind_a_compiler(backend):
+def test_a_raise_on_data_under_a_compiling_backend(backend):
     @dl.compile(backend=backend)
     def fn(x):
         if (x < 0).any():
@@ -198,7 +198,7 @@ def test_behind_a_compiler(backend):
         fn(-torch.ones(3, requires_grad=True))
 
 
-def test_the_failure_says_nothing_of_the_graph(caplog):
+def test_the_error_has_no_context_of_the_graph(caplog):
     @dl.compile(backend="eager")
     def fn(x):
         if (x < 0).any():

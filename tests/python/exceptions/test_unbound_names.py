@@ -61,7 +61,7 @@ LIMIT = 0
 
 @checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], all_graphs=3)
 @watching("LIMIT")
-def test_global_is_looked_up_to_see_if_it_is_there(x, remove):
+def test_existence_of_a_global_is_guarded(x, remove):
     global LIMIT
     try:
         LIMIT  # noqa: B018
@@ -74,7 +74,7 @@ def test_global_is_looked_up_to_see_if_it_is_there(x, remove):
 
 @checked(tensor(2), False, others=[(tensor(2), True), (tensor(2), False)], all_graphs=3)
 @built
-def test_closure_is_looked_up_to_see_if_it_is_there():
+def test_existence_of_a_free_variable_is_guarded():
     value = 1
 
     def fn(x, remove):

@@ -15,6 +15,7 @@ import dynamo_lite as dl
 from backward_reads import KINDS, SETTINGS
 from dynamo_lite.insight.break_reasons import BackwardReads
 from programs import check, checked, recompiling, tensor, with_gradients, without_breaks
+from small_functions import Twice
 
 FACTOR = 2.0
 
@@ -25,7 +26,7 @@ def set_factor(value):
 
 
 def gradients(make, calls=3):
-    """Those of a program that is made twice, eager and compiled."""
+    """Compares the gradients of a program that is made twice, eager and compiled."""
     found = []
     for compile in (lambda fn: fn, lambda fn: dl.compile(fn, backend="eager")):
         backward_reads.SCALE, SETTINGS["scale"] = 2.0, 2.0
@@ -129,11 +130,7 @@ def set_kind(value):
 KIND_OF_CACHED = 2.0
 
 
-class OfWhatACachedFunctionAssigns(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
+class OfWhatACachedFunctionAssigns(Twice):
     @staticmethod
     def backward(ctx, gradient):
         return gradient * KIND_OF_CACHED
@@ -153,13 +150,9 @@ def test_constants_are_captured(x):
 
 
 def scaled_by(scale):
-    """``apply`` of a Function whose backward is ``scale``."""
+    """Returns ``apply`` of a Function whose backward is ``scale``."""
 
-    class Scaled(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
+    class Scaled(Twice):
         @staticmethod
         def backward(ctx, gradient):
             return scale(gradient)
@@ -228,11 +221,7 @@ def test_function_or_method_that_the_backward_calls(scale, changed, name, value,
 
 
 def test_backward_that_is_replaced():
-    class Scaled(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
+    class Scaled(Twice):
         @staticmethod
         def backward(ctx, gradient):
             return gradient * 2
@@ -245,11 +234,7 @@ def test_backward_that_is_replaced():
 
 
 def test_global_that_a_transform_in_the_backward_reads():
-    class Scaled(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
+    class Scaled(Twice):
         @staticmethod
         def backward(ctx, gradient):
             return torch.func.grad(lambda each: (each * FACTOR).sum())(gradient) * gradient
@@ -284,8 +269,8 @@ class Scaled(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("read", ["globals()['FACTOR']", "globals().get('FACTOR')", "dict(globals())['FACTOR']"])
-def test_dict_of_globals(read):
-    """Whoever has it may write into it."""
+def test_a_backward_that_reads_the_dict_of_globals_breaks(read):
+    """Whoever has the dict may mutate it, so the graph breaks."""
     module = types.ModuleType("other")
     exec(SOURCE.format(read), vars(module))
     found = []

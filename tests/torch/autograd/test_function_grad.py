@@ -31,7 +31,7 @@ class Step(torch.autograd.Function):
 
 
 class OfModule(torch.autograd.Function):
-    """The same with a module, by whose own parameters it differentiates."""
+    """The same with a module: it differentiates by the module's parameters."""
 
     @staticmethod
     def forward(ctx, model, y, *parameters):
@@ -51,7 +51,7 @@ class OfModule(torch.autograd.Function):
 
 
 class OfWhatWasGiven(torch.autograd.Function):
-    """By a tensor that has a history of its own outside."""
+    """Differentiates by its input, which has a history outside."""
 
     @staticmethod
     def forward(ctx, y):
@@ -67,7 +67,7 @@ class OfWhatWasGiven(torch.autograd.Function):
 
 
 class BehindWhatWasGiven(torch.autograd.Function):
-    """By something behind it."""
+    """Differentiates by a tensor from which its input was computed."""
 
     source = None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.utils.checkpoint
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import dynamo_lite as dl
+from modes import Noted
 from programs import approximate, check, checked, ints, tensor, with_gradients
 
 CALLS: list[str] = []
@@ -286,17 +286,7 @@ def test_wrapper_by_torch_dispatch(x, y):
     return z.inner + 1, y * 2
 
 
-class Counts(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.seen.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-@checked(tensor(3), Counts(), graphs=None, breaks=None)
+@checked(tensor(3), Noted(), graphs=None, breaks=None)
 def test_dispatch_mode_as_an_argument(x, mode):
     y = x + 1
     with mode:
