@@ -27,8 +27,8 @@ from .torch_state import TorchState
 _Kept = TypeVar("_Kept", bound=Clearable)
 
 
-class Frame(Translator, Protocol):
-    """A frame that is interpreted."""
+class TracedFrame(Translator, Protocol):
+    """A frame that is being traced: says where it is, and drops its values when the attempt ends."""
 
     def node_origin(self) -> NodeOrigin: ...
     def close(self) -> None: ...
@@ -87,7 +87,7 @@ class Attempt:
         """Conditions on tensor data. If one fails at run time, the frame runs again in eager."""
         self.ahead = ahead
         """Calls made while tracing, by this and earlier attempts at the frame."""
-        self.innermost: Frame | None = None
+        self.innermost: TracedFrame | None = None
         """The translator of the innermost active frame."""
         self.steps = 0
         """How many instructions all translators interpreted."""
@@ -101,7 +101,7 @@ class Attempt:
         """Containers whose ``repr`` is being computed, to detect recursion."""
         self.has_handlers = False
         """Whether traced code has exception handlers."""
-        self.cell_frames: list[Frame] = []
+        self.cell_frames: list[TracedFrame] = []
         """Frames that create cells. Their cells refer back to them."""
 
     @property
