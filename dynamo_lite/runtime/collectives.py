@@ -1,13 +1,10 @@
-"""Waits for results of eager collectives that a graph takes as inputs, and a mode in which none begins."""
+"""Waits for results of eager collectives that a graph takes as inputs."""
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _Wait(torch.autograd.Function):
@@ -30,19 +27,3 @@ def not_waited(given: Any) -> torch.Tensor:
     """A tensor like the result of `waited`, for whose data the collective may still be running."""
     data: torch.Tensor = given.elem.detach()
     return data.requires_grad_().view_as(data) if given.requires_grad else given.elem
-
-
-class Communicates(BaseException):
-    """A collective would have begun."""
-
-
-class _NoCollectives(TorchDispatchMode):
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace in ("c10d", "_c10d_functional"):
-            raise Communicates
-        return func(*args, **(kwargs or {}))
-
-
-def without_collectives() -> contextlib.AbstractContextManager[object]:
-    """A context in which collectives raise `Communicates`: other processes may not take part in them now."""
-    return _NoCollectives() if dist.is_available() and dist.is_initialized() else contextlib.nullcontext()

@@ -14,6 +14,9 @@ import threading
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from dynamo_lite import _C
 
 
@@ -74,6 +77,26 @@ class PrecomputedCalls:
             now = _C.outermost_calls()
             _C.mark_code(function.__code__, _C.Mark.NONE)  # the hook asks about the frame, it isn't new
             self._raised.waiting.append(Raised(function.__code__, arguments, error.with_traceback(trace), now))
+
+
+class OutOfOrder(BaseException):
+    """An operator would run that can't run during translation. The text says what is wrong with it."""
+
+
+class InOrder(TorchDispatchMode):
+    """A mode for a precomputed call. Collectives raise `OutOfOrder`, since other processes may not take part in them
+    now, and so do random operators if the translated graph, which runs later, draws random numbers first."""
+
+    def __init__(self, may_draw: bool) -> None:
+        super().__init__()
+        self.may_draw = may_draw
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace in ("c10d", "_c10d_functional"):
+            raise OutOfOrder("it communicates with other processes")
+        if not self.may_draw and torch.Tag.nondeterministic_seeded in func.tags:
+            raise OutOfOrder("it draws random numbers, and may not be the first to do so")
+        return func(*args, **(kwargs or {}))
 
 
 def _are_same(one: Any, other: Any) -> bool:

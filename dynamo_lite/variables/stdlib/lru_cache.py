@@ -23,9 +23,10 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
 from dynamo_lite.records.guards import Assumed
+from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import specialize_before
-from dynamo_lite.runtime.collectives import Communicates, without_collectives
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.runtime.precomputed_calls import InOrder, OutOfOrder
 from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_attribute
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.reachable import reachable
@@ -151,11 +152,12 @@ class CachedFunctionVariable(UserObjectVariable):
         in_python = type(function) is types.FunctionType
         if not (ahead.may_run(function) if in_python else isinstance(function, types.BuiltinFunctionType)):
             unsupported(UncachedCall(self.describe(), "it may raise"))
+        draws = not all(draws_nothing(node.op, node.target) for node in tx.graph.graph.nodes)
         try:
-            with unset_fake_temporarily(), without_collectives():
+            with unset_fake_temporarily(), InOrder(may_draw=not draws and not tx.attempt.before_graph.calls):
                 self.value(*args, **named)
-        except Communicates:
-            unsupported(UncachedCall(self.describe(), "it communicates with other processes"))
+        except OutOfOrder as error:
+            unsupported(UncachedCall(self.describe(), str(error)))
         except Exception as error:  # the program's own: it is raised once more where CPython makes the call
             reraise_if_asynchronous(error)
             if in_python:

@@ -9,6 +9,7 @@ import typing
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import dynamo_lite as dl
 from collector import Programs
@@ -246,6 +247,43 @@ def test_a_cache_of_tensors_gives_the_same_tensor():
         return x + ones(2), ones(2) is ones(2), ones(2)
 
     return fn
+
+
+def noise_after(before):
+    """Returns a builder of a program: ``before`` draws or seeds, then a cached function draws."""
+
+    def build():
+        @functools.cache
+        def noise(n):
+            return torch.rand(n)
+
+        def fn(x):
+            y = before(x)
+            return x + y, noise(2)
+
+        return fn
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "before",
+    [torch.rand_like, lambda x: F.dropout(x, 0.5), lambda x: x if torch.manual_seed(7) else None],
+    ids=["drawn", "dropout", "seeded"],
+)
+def test_a_cached_function_draws_after_the_graph(before):
+    check(built(recompiling(noise_after(before))), tensor(2), graphs=None)
+
+
+@checked(tensor(2), graphs=1, breaks=0)
+@built
+@recompiling
+def test_a_cached_function_that_draws_nothing_is_called_after_random_numbers():
+    @functools.cache
+    def positions(n):
+        return torch.arange(n)
+
+    return lambda x: F.dropout(x, 0.5) + positions(2)
 
 
 @checked(tensor(2), graphs=None)
