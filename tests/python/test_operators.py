@@ -298,6 +298,29 @@ class AskedFirst:
         return iter([7, 8])
 
 
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@program()
+def sequences_are_repeated_by_any_index(x, n):
+    two, none, deep = Index(2), Index(-1), Index(1 << 70)
+    CUT
+    texts = "ab" * two, two * "ab", b"ab" * two, two * b"ab", "ab" * none, "ab" * AskedFirst(), AskedFirst() * b"ab"
+    others = [n] * two, two * (1, n), deque([n]) * two
+    failures = []
+    for repeat in (lambda: "ab" * deep, lambda: "ab" * 1.5, lambda: deque([1], two), lambda: deque([1], maxlen=two)):
+        try:
+            failures.append(repeat())
+        except (TypeError, OverflowError) as error:
+            failures.append(type(error))
+    return x + 1, texts, others, failures
+
+
 class ListWithItsOwn(list):
     def __iadd__(self, other):
         return "its own", list(other)

@@ -108,8 +108,8 @@ class ConstantVariable(InvariantVariable):
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
     ) -> VariableTracker | None:
-        """``%`` of a string, whose right operand may be anything, ``+`` with a string that isn't a constant, and
-        operators with the value of an instance of a derived class."""
+        """``%`` of a string, whose right operand may be anything, ``+`` with a string that isn't a constant, ``*``
+        with any index, and operators with the value of an instance of a derived class."""
         if symbol == "+" and not reflected and not isinstance(other, ConstantVariable):
             if type(self.value) is other.python_type() is str:
                 return other.binary(tx, symbol, self, True)
@@ -117,6 +117,8 @@ class ConstantVariable(InvariantVariable):
             if isinstance(self.value, str) and not tx.is_plain(other):
                 return tx.percent(self.value, other)
             return tx.make(tx.fold(operator.mod, (self.value, tx.python_value(other))))
+        if symbol == "*" and isinstance(self.value, (str, bytes)) and tx.is_index(other):
+            other = ConstantVariable(tx.index_value(other))
         return self._fold_method(tx, method_of(symbol, "r" if reflected else ""), other)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:

@@ -51,7 +51,10 @@ class DequeVariable(MutableSequence):
     def method___init__(
         self, tx: Translator, iterable: VariableTracker | None = None, maxlen: VariableTracker | None = None
     ) -> VariableTracker:
-        limit = None if maxlen is None or tx.is_none(maxlen) else tx.index_value(maxlen, "an integer is required")
+        is_limited = maxlen is not None and not tx.is_none(maxlen)
+        if is_limited and not issubclass(maxlen.python_type(), int):  # CPython doesn't call its __index__
+            tx.raise_error(TypeError, "an integer is required")
+        limit = tx.index_value(maxlen) if is_limited else None
         self._record_mutation(tx)
         self.items = tx.evaluate(deque, ((), limit))
         return ConstantVariable(None) if iterable is None else self.method_extend(tx, iterable)
