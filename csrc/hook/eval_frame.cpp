@@ -246,7 +246,9 @@ Ref make_entry_of_result(PyObject* result, const FrameViewScope& view, const Fra
   }
   if (const py::object failure = explain(guard_tree(tree), slots)) {
     const OffScope off(this_thread());
-    py::module_::import("dynamo_lite.compiler.recompilation").attr("note_outdated")(py::handle(view.get()), failure);
+    const py::object frame =
+        py::module_::import("dynamo_lite.compiler.frame_identity").attr("FrameIdentity")(py::handle(view.get()));
+    py::module_::import("dynamo_lite.compiler.recompilation").attr("note_outdated")(frame, failure);
     return {};
   }
   auto* other = reinterpret_cast<Owner*>(second_owner);

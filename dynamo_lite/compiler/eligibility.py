@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import types
 from traceback import FrameSummary
+from typing import Any
 
 import torch
 
-from dynamo_lite import _C, config, logs
+from dynamo_lite import _C, config
 from dynamo_lite.controls.stance import stance_in_force
 from dynamo_lite.exc import RecompileForbidden, SkipFrame
 from dynamo_lite.insight.break_reasons import DisabledByCompiler
@@ -15,7 +16,6 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import GraphBreak, Observer
 from dynamo_lite.records import code_origin
 from dynamo_lite.resume.graph_break import unused_arguments
-from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions
 from dynamo_lite.translator.core import RootTranslator
 from dynamo_lite.variables.core.class_lookup import mro
@@ -23,22 +23,14 @@ from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .code_ahead import holds_tensors, may_compute_with_tensors
+from .frame_identity import FrameIdentity
 from .observers import WhyNotHere, tell_once, why_not_here
-from .recompilation import (
-    Versions,
-    failures_of,
-    limit_reached,
-    outdated_too_often,
-    place_text,
-    program_place,
-    recompile_of,
-    revalidate_abc_guards,
-)
+from .recompilation import Versions, recompile_of, revalidate_abc_guards
 from .recording import record_skip
 
 
 def verdict(
-    view: _C.FrameView,
+    frame: FrameIdentity,
     precomputed_exceptions: PendingExceptions,
     observer: Observer | None,
     *,
@@ -48,80 +40,71 @@ def verdict(
     """The verdict on a frame that isn't to be translated, or not now; None: it may be. ``is_frozen``: nothing is
     compiled on this thread."""
     if precomputed_exceptions.waiting:
-        raised = precomputed_exceptions.take(view.code, view.locals)
+        raised = precomputed_exceptions.take(frame.code, frame.arguments)
         if raised is not None:
             return raised
-    if code_origin.why_skipped(view.code) is not None:
+    if code_origin.why_skipped(frame.code) is not None:
         counters.skips += 1
-        return _C.FREEZE if code_origin.runs_uncompiled(view.code) else _C.SKIP
-    if _is_called_by_autograd(view):
+        return _C.FREEZE if code_origin.runs_uncompiled(frame.code) else _C.SKIP
+    if _is_called_by_autograd(frame):
         counters.skips += 1
         return _C.FREEZE
-    if revalidate_abc_guards(view):
+    if revalidate_abc_guards(frame.view):
         return _C.RETRY
     if is_frozen:
         return _C.PASS
     why_not = why_not_here()
     if why_not is not None:
         if fullgraph:
-            raise why_not.error(view.code.co_qualname)
-        return refuse_here(view, why_not, observer)
+            raise why_not.error(frame.code.co_qualname)
+        return refuse_here(frame, why_not, observer)
     return None
 
 
-def refuse_here(view: _C.FrameView, why_not: WhyNotHere, observer: Observer | None) -> _C.Verdict:
+def refuse_here(frame: FrameIdentity, why_not: WhyNotHere, observer: Observer | None) -> _C.Verdict:
     """Report why a frame isn't translated at this place of the program's run; the verdict on it."""
     if observer is not None:
-        observer.not_compiled_here.append(why_not.error(view.code.co_qualname).reason)
-    record_skip(program_place(view), why_not.because)
+        observer.not_compiled_here.append(why_not.error(frame.code.co_qualname).reason)
+    record_skip(frame.place, why_not.because)
     tell_once(why_not)
     return _C.PASS
 
 
-def _is_called_by_autograd(view: _C.FrameView) -> bool:
+def _is_called_by_autograd(frame: FrameIdentity) -> bool:
     """Whether it is ``forward`` or ``setup_context`` of a ``torch.autograd.Function`` whose ``apply`` runs in eager.
 
     A graph would break at each use of ``ctx``. Up to torch 2.13, ``apply`` was a function in Python, all of whose
     callees run in eager; it is written in C since.
     """
-    code = view.code
-    first = view.locals.get(code.co_varnames[0]) if code.co_argcount else None
+    code = frame.code
+    first = frame.arguments.get(code.co_varnames[0]) if code.co_argcount else None
     if not any(each is torch.autograd.function.FunctionCtx for each in mro(type(first))):
         return False
     called = (getattr(getattr(type(first), "_forward_cls", None), name, None) for name in ("forward", "setup_context"))
     return any(getattr(each, "__code__", None) is code for each in called)
 
 
-def verdict_of_entries(view: _C.FrameView, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
+def verdict_of_entries(frame: FrameIdentity, versions: Versions, *, fullgraph: bool) -> _C.Verdict | None:
     """The verdict on a frame by the entries that exist now; None: translate it."""
-    if not fullgraph and _runs_over_packed_sequence(view):
+    if not fullgraph and _runs_over_packed_sequence(frame):
         return _C.PASS
-    if view.entries > len(view.misses()):  # another thread made one meanwhile
+    if frame.view.entries > len(frame.misses):  # another thread made one meanwhile
         return _C.RETRY
-    if view.adopt():
+    if frame.view.adopt():
         counters.shared += 1
         return _C.RETRY
-    stance = _verdict_of_stance(view)
+    stance = _verdict_of_stance(frame)
     if stance is not None:
         return stance
-    if versions.differ_by_iteration(view):
-        why = f"a loop with a graph break, none of whose {view.entries} compiled versions fits the next iteration"
-        record_skip(program_place(view), why)
-        logs.recompiles.info("%s goes on in eager: it continues %s", place_text(view), why)
-        return _C.SKIP
-    if versions.at_limit(view):
-        why = f"calls that none of its {view.entries} compiled versions fits; there are no more than that"
-        record_skip(program_place(view), why)
-        limit_reached(view, fullgraph)
-        return _C.FREEZE
-    if versions.is_always_outdated(view):
-        record_skip(program_place(view), "what it guards changes in each translation")
-        outdated_too_often(view, fullgraph)
-        return _C.FREEZE
-    return None
+    end = versions.end(frame)
+    if end is None:
+        return None
+    record_skip(frame.place, end.why)
+    end.tell(frame, fullgraph)
+    return end.verdict
 
 
-def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
+def _verdict_of_stance(frame: FrameIdentity) -> _C.Verdict | None:
     """The verdict of the stance on a frame that would be translated; None: translate it.
 
     Raises:
@@ -131,34 +114,34 @@ def _verdict_of_stance(view: _C.FrameView) -> _C.Verdict | None:
     if stance in ("force_eager", "eager_on_recompile") or config.torchs("disable"):
         return _C.PASS
     fails = stance == "fail_on_recompile"
-    if (fails or config.torchs("error_on_recompile")) and failures_of(view):
-        raise _forbidden(view)
-    if fails and _may_compute(view):
-        raise _forbidden(view)
+    if (fails or config.torchs("error_on_recompile")) and frame.failures:
+        raise _forbidden(frame)
+    if fails and _may_compute(frame):
+        raise _forbidden(frame)
     return _C.PASS if fails else None
 
 
-def _forbidden(view: _C.FrameView) -> RecompileForbidden:
-    found = [recompile_of(view, failure) for failure in failures_of(view)[:1]]
+def _forbidden(frame: FrameIdentity) -> RecompileForbidden:
+    found = [recompile_of(frame, failure) for failure in frame.failures[:1]]
     change, hint = (found[0].change, found[0].hint) if found else ("", "")
-    return RecompileForbidden(place_text(view), change, hint)
+    return RecompileForbidden(str(frame.place), change, hint)
 
 
-def _may_compute(view: _C.FrameView) -> bool:
+def _may_compute(frame: FrameIdentity) -> bool:
     """Whether a frame that was never compiled takes tensors or modules, or names torch."""
-    if any(holds_tensors(each) for each in view.locals.values()):
+    if any(holds_tensors(each) for each in frame.arguments.values()):
         return True
-    named = (view.globals.get(name) for name in original_position(view.code, 0)[0].co_names)
+    named = (frame.view.globals.get(name) for name in frame.original.co_names)
     return any(type(each) is types.ModuleType and each.__name__.partition(".")[0] == "torch" for each in named)
 
 
-def _runs_over_packed_sequence(view: _C.FrameView) -> bool:
+def _runs_over_packed_sequence(frame: FrameIdentity) -> bool:
     """Whether it is ``Module.__call__`` of a recurrent layer with a packed sequence. It has nothing for a graph, but
     the same code called for other modules has."""
-    is_module_call = code_origin.is_module_call(view.code.co_filename)
-    if not is_module_call or not isinstance(view.locals.get("self"), torch.nn.RNNBase):
+    arguments: dict[str, Any] = frame.arguments
+    if not frame.is_module_call or not isinstance(arguments.get("self"), torch.nn.RNNBase):
         return False
-    given = (*view.locals.get("args", ()), *view.locals.get("kwargs", {}).values())
+    given = (*arguments.get("args", ()), *arguments.get("kwargs", {}).values())
     return any(isinstance(each, torch.nn.utils.rnn.PackedSequence) for each in given)
 
 

@@ -20,9 +20,9 @@ from dynamo_lite.resume.resume_code import never_compiled, raising_code
 from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 
 from .families import Family
+from .frame_identity import FrameIdentity
 from .graph_call import CompiledGraph
 from .guard_filter import Filter, leave_guards_out
-from .recompilation import place_in_program, place_text
 from .translation import Translation
 
 Entry = tuple[_C.GuardTree, CodeType, bool, _C.Owner | None]
@@ -32,23 +32,23 @@ Entry = tuple[_C.GuardTree, CodeType, bool, _C.Owner | None]
 def make_entry(
     translation: Translation,
     compiled: CompiledGraph,
-    view: _C.FrameView,
+    frame: FrameIdentity,
     name: str,
     family: Family,
     guard_filter: Filter | None,
     observer: Observer | None,
 ) -> Entry | _C.Verdict:
     """The entry for a frame; PASS if the backend changed what the guards assume. ``name``: of the backend."""
-    attempt, like = translation.attempt, view.code
+    attempt, like = translation.attempt, frame.code
     self_contained = translation.graph_break is None
     plan, failed = plan_of(translation, compiled.call), _handler(translation, like)
     code = new_code(plan, like, compiled.call, translation.after.code, failed, translation.positions, self_contained)
     if observer is not None:
-        observer.plans.append(place_in_program(f"{place_text(view)}:\n{textwrap.indent(str(plan), '  ')}", view))
+        observer.plans.append(frame.in_program_names(f"{frame.place}:\n{textwrap.indent(str(plan), '  ')}"))
     if not attempt.guards.abstract_class_checks.hold():  # the backend registered a class
         attempt.close()
         return _C.PASS
-    tree = guards_of(translation, view, name if compiled.call is not None else "", guard_filter)
+    tree = guards_of(translation, frame, name if compiled.call is not None else "", guard_filter)
     attempt.shapes.keep()
     for code_after, numbers in attempt.varying.items():
         family.shapes.expect_changes(code_after, numbers)
@@ -72,7 +72,7 @@ def _handler(translation: Translation, like: CodeType) -> list[Instruction]:
 
 
 def guards_of(
-    translation: Translation, view: _C.FrameView, compiled_by: str, guard_filter: Filter | None
+    translation: Translation, frame: FrameIdentity, compiled_by: str, guard_filter: Filter | None
 ) -> _C.GuardTree:
     """All that the translation assumes, without what the user leaves out. ``compiled_by``: the backend whose own
     assumptions on sizes are checked against the user's marks; empty: none was run."""
@@ -81,8 +81,8 @@ def guards_of(
     attempt.graph.symbols.check_marks(compiled_by)
     attempt.guards.add_facts(attempt.graph.symbols.guards())
     if guard_filter is not None:
-        leave_guards_out(guard_filter, attempt.guards, translation.state, view)
-    return attempt.guards.build(view.code, translation.state)
+        leave_guards_out(guard_filter, attempt.guards, translation.state, frame)
+    return attempt.guards.build(frame.code, translation.state)
 
 
 def _part_of_model(attempt: Attempt) -> torch.nn.Module | torch.nn.Parameter | None:

@@ -45,11 +45,12 @@ from .budget import TakesTooLong, TranslationBudget
 from .eligibility import refuse_here, verdict, verdict_of_entries
 from .entry import Entry, make_entry
 from .families import Family
+from .frame_identity import FrameIdentity
 from .graph_call import compile_graph, traits_without
 from .guard_filter import Filter
 from .observers import BUILTINS, builtins_are_unchanged, without_dispatch_modes, without_saved_tensor_hooks
 from .one_at_a_time import backend_hangs, hold_backends
-from .recompilation import Versions, note_outdated, note_recompile, note_recompiled, place_text, program_place
+from .recompilation import Versions, note_outdated, note_recompile, note_recompiled
 from .reports import Times, report_entry, report_once_in_eager, report_skip, report_writes
 from .restart_loop import translate
 from .translation import Request, Translation
@@ -85,62 +86,64 @@ class FrameCompiler:
         self.precomputed_exceptions = PendingExceptions()
 
     def __call__(self, view: _C.FrameView) -> Answer:
+        frame = FrameIdentity(view)
         if not self.fullgraph and not builtins_are_unchanged():  # before anything that uses them
-            return refuse_here(view, BUILTINS, self.observer)
+            return refuse_here(frame, BUILTINS, self.observer)
         try:
-            answer = self._miss(view)
+            answer = self._miss(frame)
         except BaseException as error:  # raised in the resume function's blocks, as any error there
-            code = raising_code(view.code)
+            code = raising_code(frame.code)
             if code is not None:
                 return code, _without_our_frames(error)
             if not isinstance(error, _SAY_WHERE):
                 raise
             return _without_our_frames(error)
-        if type(answer) is float and runs_rest_as_own_function(view.code):
+        if type(answer) is float and runs_rest_as_own_function(frame.code):
             return _C.SKIP
         return answer
 
-    def _miss(self, view: _C.FrameView) -> Entry | _C.Verdict | float | Exception:
+    def _miss(self, frame: FrameIdentity) -> Entry | _C.Verdict | float | Exception:
         is_frozen = getattr(self.frozen, "on", False)
-        in_its_place = entry_in_place_of(view)
+        in_its_place = entry_in_place_of(frame.view)
         if in_its_place is not None:
             return in_its_place
-        found = verdict(view, self.precomputed_exceptions, self.observer, is_frozen=is_frozen, fullgraph=self.fullgraph)
+        waiting, fullgraph = self.precomputed_exceptions, self.fullgraph
+        found = verdict(frame, waiting, self.observer, is_frozen=is_frozen, fullgraph=fullgraph)
         if found is None:
-            if not self.family.locks.hold(view) and not self.fullgraph:
-                return _has_waited_too_long(view, "translates it")
-            found = verdict_of_entries(view, self.versions, fullgraph=self.fullgraph)
+            if not self.family.locks.hold(frame.view) and not self.fullgraph:
+                return _has_waited_too_long(frame.code, "translates it")
+            found = verdict_of_entries(frame, self.versions, fullgraph=self.fullgraph)
         if found is not None:
             return found
         if backend_hangs() and not self.fullgraph:
-            return _has_waited_too_long(view, "compiles a graph")
+            return _has_waited_too_long(frame.code, "compiles a graph")
         if self.budget is None:
-            return self._translated(view)
-        seconds = self.budget.wait(view)
+            return self._translated(frame)
+        seconds = self.budget.wait(frame.view)
         if seconds is not None:
             return seconds
         began = time.perf_counter()
         try:
-            entry = self._translated(view)
+            entry = self._translated(frame)
         except TakesTooLong:
-            seconds = self.budget.give_up(view, time.perf_counter() - began)
+            seconds = self.budget.give_up(frame.view, time.perf_counter() - began)
             return _C.PASS if seconds is None else seconds
-        self.budget.note(view, time.perf_counter() - began, isinstance(entry, tuple))
+        self.budget.note(frame.view, time.perf_counter() - began, isinstance(entry, tuple))
         return entry
 
-    def _translated(self, view: _C.FrameView) -> Entry | _C.Verdict:
-        note_recompile(view, self.versions, self.observer)
+    def _translated(self, frame: FrameIdentity) -> Entry | _C.Verdict:
+        note_recompile(frame, self.versions, self.observer)
         began = time.perf_counter()
         warn_ignored_settings()
         try:
-            entry = self._entry(view)
+            entry = self._entry(frame)
         except (BackendCompilerFailed, InternalError) as error:
             if not self._is_suppressed(error):
                 raise
-            return self._run_in_eager(view, error)
-        note_recompiled(view, time.perf_counter() - began)
+            return self._run_in_eager(frame, error)
+        note_recompiled(frame, time.perf_counter() - began)
         if isinstance(entry, tuple):
-            self.versions.add(view)
+            self.versions.add(frame)
         return entry
 
     def _is_suppressed(self, error: BackendCompilerFailed | InternalError) -> bool:
@@ -153,80 +156,79 @@ class FrameCompiler:
         setting = config.internal_errors
         return isinstance(error, InternalError) and (warns if setting == "default" else setting) == "warn"
 
-    def _run_in_eager(self, view: _C.FrameView, error: BackendCompilerFailed | InternalError) -> _C.Verdict:
+    def _run_in_eager(self, frame: FrameIdentity, error: BackendCompilerFailed | InternalError) -> _C.Verdict:
         if not isinstance(error, InternalError) or config.torchs("suppress_errors"):
             setting = "torch._dynamo.config.suppress_errors"
-            warn_here(f"{program_place(view)[0]} runs in eager from now on, by {setting}: {error}")
-            return self._skip(view.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
+            warn_here(f"{frame.place.function} runs in eager from now on, by {setting}: {error}")
+            return self._skip(frame.code, SkipFrame(f"{setting} is set, and {type(error).__name__} was raised"))
         counters.internal_errors += 1
-        place = place_text(view)
-        logs.breaks.info("%s could not be translated", place, exc_info=error)
+        logs.breaks.info("%s could not be translated", frame.place, exc_info=error)
         warn_here(
-            f"{place} runs in eager from now on, because of a bug of dynamo_lite: {error}\n\nHint: please report it, "
-            f"with the function and the traceback, which dl.logs.set('breaks') shows; "
+            f"{frame.place} runs in eager from now on, because of a bug of dynamo_lite: {error}\n\nHint: please report "
+            f"it, with the function and the traceback, which dl.logs.set('breaks') shows; "
             f"dl.config.internal_errors = 'raise' makes it an error"
         )
-        return self._skip(view.code, SkipFrame("translating it failed by a bug of dynamo_lite"))
+        return self._skip(frame.code, SkipFrame("translating it failed by a bug of dynamo_lite"))
 
-    def _entry(self, view: _C.FrameView) -> Entry | _C.Verdict:
+    def _entry(self, frame: FrameIdentity) -> Entry | _C.Verdict:
         """Raises what the user is to see, and `InternalError` for anything else."""
         try:
             with without_saved_tensor_hooks():
-                return self._compile(view)
+                return self._compile(frame)
         except SkipFrame as skipped:
-            return self._skip(view.code, skipped)
+            return self._skip(frame.code, skipped)
         except RunsOnceInEager as why:
-            report_once_in_eager(view, str(why), self.observer)
+            report_once_in_eager(frame.place, str(why), self.observer)
             return _C.PASS_RECURSIVE
         except (RecursionError, MemoryError, Warning) as error:  # by the program's limits and filters
             reraise_if_asynchronous(error)
-            return self._skip(view.code, SkipFrame(f"translating it raised {type(error).__name__}"))
+            return self._skip(frame.code, SkipFrame(f"translating it raised {type(error).__name__}"))
         except _RAISED:
             raise
         except Exception as error:
             reraise_if_asynchronous(error)
-            what = f"translating {code_place(view.code)} failed"
+            what = f"translating {code_place(frame.code)} failed"
             raise InternalError(f"{what}: {type(error).__name__}: {error}") from error
 
-    def _compile(self, view: _C.FrameView) -> Entry | _C.Verdict:
+    def _compile(self, frame: FrameIdentity) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""
         self._prepare_backend()
         started = time.perf_counter()
         with without_garbage_collection():
             try:
-                translation = self.translate(view)
+                translation = self.translate(frame)
             finally:
-                forget_instructions(view.code)
-        self._check_loop(view, translation)
-        if translation.attempt.graph.operators and not hold_backends(view) and not self.fullgraph:
+                forget_instructions(frame.code)
+        self._check_loop(frame, translation)
+        if translation.attempt.graph.operators and not hold_backends(frame.view) and not self.fullgraph:
             translation.attempt.close()
-            return _has_waited_too_long(view, "compiles a graph")
+            return _has_waited_too_long(frame.code, "compiles a graph")
         try:
-            compiled = compile_graph(translation, view, self.backend, self.name, self.observer)
+            compiled = compile_graph(translation, frame, self.backend, self.name, self.observer)
         except BackendCompilerFailed:
             fewer = None if self.fullgraph else traits_without(translation, self.traits)
             if fewer is None:
                 raise
             self.traits = fewer
             translation.attempt.close()
-            return self._compile(view)
+            return self._compile(frame)
         if compiled.calls_aotautograd:
             self.traits = self.traits.on_aotautograd(self.backend)
         if compiled.must_know_that:
             translation.attempt.close()
-            return self._compile(view)
-        report_writes(translation, view)
+            return self._compile(frame)
+        report_writes(translation, frame)
         generating = time.perf_counter()
-        entry = make_entry(translation, compiled, view, self.name, self.family, self.guard_filter, self.observer)
+        entry = make_entry(translation, compiled, frame, self.name, self.family, self.guard_filter, self.observer)
         if isinstance(entry, tuple):
-            outdated = entry[0].test(view)
+            outdated = entry[0].test(frame.view)
             if outdated is not None:  # by another thread, a signal's handler, or the backend
-                note_outdated(view, outdated)
-                self.versions.add_outdated(view)
+                note_outdated(frame, outdated)
+                self.versions.add_outdated(frame)
                 return _C.PASS
             note_graph(entry[1], compiled.graph)
             times = Times(generating - started - compiled.seconds, compiled.seconds, time.perf_counter() - generating)
-            report_entry(view, entry, translation.graph_break, times, self.observer, compiled.record)
+            report_entry(frame, entry, translation.graph_break, times, self.observer, compiled.record)
         return entry
 
     def _prepare_backend(self) -> None:
@@ -236,24 +238,24 @@ class FrameCompiler:
             with without_dispatch_modes():
                 prepare()
 
-    def _check_loop(self, view: _C.FrameView, translation: Translation) -> None:
+    def _check_loop(self, frame: FrameIdentity, translation: Translation) -> None:
         """Leave a loop to eager that needs tensors' values at several places."""
         found = translation.graph_break
         if found is None or not found.reason.is_of_data or self.fullgraph:
             return
-        if self.versions.needs_data_again(view, translation.stopped_at):
+        if self.versions.needs_data_again(frame, translation.stopped_at):
             translation.attempt.close()
             why = f"it continues a loop that needs tensors' values at several places, the last in line {found.lineno}"
             raise SkipFrame(f"{why}; what the loop calls is compiled", loses=False)
 
-    def translate(self, view: _C.FrameView) -> Translation:
+    def translate(self, frame: FrameIdentity) -> Translation:
         """The frame, translated under the owner's settings."""
         traits = self.traits
-        shapes = self.family.shapes.begin(view.code, view.locals, traits.takes_floats, traits.arguments_only)
-        precomputed = PrecomputedCalls(self.precomputed_exceptions, view.owner)
-        until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(view)
+        shapes = self.family.shapes.begin(frame.code, frame.arguments, traits.takes_floats, traits.arguments_only)
+        precomputed = PrecomputedCalls(self.precomputed_exceptions, frame.owner)
+        until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(frame.view)
         of_data = self.fullgraph or self.observer is not None and self.observer.captures_data
-        return translate(Request(view, traits, self.fullgraph, of_data, shapes, precomputed, self.prepare, until))
+        return translate(Request(frame, traits, self.fullgraph, of_data, shapes, precomputed, self.prepare, until))
 
     def prepare(self, attempt: Attempt) -> None:
         """Change an attempt before it begins."""
@@ -280,8 +282,8 @@ def _without_our_frames(error: E) -> E:
     return error
 
 
-def _has_waited_too_long(view: _C.FrameView, does: str) -> _C.Verdict:
-    logs.perf.info("a call of %s runs in eager: another thread %s still", view.code.co_qualname, does)
+def _has_waited_too_long(code: CodeType, does: str) -> _C.Verdict:
+    logs.perf.info("a call of %s runs in eager: another thread %s still", code.co_qualname, does)
     return _C.PASS
 
 

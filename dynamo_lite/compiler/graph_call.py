@@ -31,8 +31,8 @@ from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
 from .backend_traits import BackendTraits
 from .ddp_stages import active_ddp, in_stages
+from .frame_identity import FrameIdentity
 from .observers import without_dispatch_modes
-from .recompilation import place_text
 from .recording import graph_record
 from .translation import Translation
 
@@ -53,7 +53,7 @@ class CompiledGraph:
 
 def compile_graph(
     translation: Translation,
-    view: _C.FrameView,
+    frame: FrameIdentity,
     backend: Backend,
     name: str,
     observer: Observer | None,
@@ -78,9 +78,9 @@ def compile_graph(
     if observer is not None:
         observer.graphs.append(gm)
     recorder = RECORDING.now
-    record = None if recorder is None else graph_record(recorder, translation, view, gm, name)
+    record = None if recorder is None else graph_record(recorder, translation, frame, gm, name)
     if logs.graph.isEnabledFor(logging.INFO):
-        logs.graph.info("of %s:\n%s", place_text(view), gm.print_readable(print_output=False))
+        logs.graph.info("of %s:\n%s", frame.place, gm.print_readable(print_output=False))
     ddp = active_ddp()
     staged = backend if ddp is None else in_stages(backend, ddp)
     started = time.perf_counter()

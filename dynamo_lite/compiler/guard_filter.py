@@ -17,7 +17,7 @@ from dynamo_lite.records.guards import Guard, Guards
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.sources.source import Source
 
-from .recompilation import place_in_program
+from .frame_identity import FrameIdentity
 
 _GUARD_TYPES = {
     **dict.fromkeys(("tensor", "tensor_of_any_size", "tensor_without_size", "storage_offset"), "TENSOR_MATCH"),
@@ -89,16 +89,16 @@ class GuardFilterEntry:
 Filter = Callable[[Sequence[GuardFilterEntry]], Sequence[bool]]
 
 
-def leave_guards_out(fn: Filter, guards: Guards, state: _C.GlobalState, view: _C.FrameView) -> None:
+def leave_guards_out(fn: Filter, guards: Guards, state: _C.GlobalState, frame: FrameIdentity) -> None:
     """Drop the guards for which the user's function returns False. What operators do with a tensor depends on torch's
     modes (autocast): where tensors are checked, these are.
 
     Raises:
         GuardFilterFailed: it raised, or didn't return a bool for each.
     """
-    each = [guard for guard in guards.each() if not _finds_forward(guard.source, view)]
-    values = guards.values(view.code, state, view)
-    entries = [_entry(guard, guards.is_tensor(guard.source), values, view) for guard in each]
+    each = [guard for guard in guards.each() if not _finds_forward(guard.source, frame)]
+    values = guards.values(frame.code, state, frame.view)
+    entries = [_entry(guard, guards.is_tensor(guard.source), values, frame) for guard in each]
     try:
         kept = list(_C.call_watched(fn, entries))
     except Exception as error:
@@ -111,20 +111,20 @@ def leave_guards_out(fn: Filter, guards: Guards, state: _C.GlobalState, view: _C
     guards.drop(guard for guard in dropped if guard.kind != "global_state" or not checks_tensors)
 
 
-def _finds_forward(source: Source | None, view: _C.FrameView) -> bool:
+def _finds_forward(source: Source | None, frame: FrameIdentity) -> bool:
     """Whether a guard distinguishes modules in ``Module.__call__``, one code for modules of all classes."""
-    if source is None or view.code.co_filename != torch.nn.modules.module.__file__:
+    if source is None or frame.code.co_filename != torch.nn.modules.module.__file__:
         return False
     way = source.way()
-    owner = view.locals.get(way[0].arg) if way[0].kind == "local" else None
+    owner = frame.arguments.get(way[0].arg) if way[0].kind == "local" else None
     leads_to_forward = type(way[-1].arg) is str and way[-1].arg == "forward"
     return isinstance(owner, torch.nn.Module) and (len(way) == 1 or leads_to_forward)
 
 
-def _entry(guard: Guard, is_tensor: bool, values: Mapping[Source, object], view: _C.FrameView) -> GuardFilterEntry:
+def _entry(guard: Guard, is_tensor: bool, values: Mapping[Source, object], frame: FrameIdentity) -> GuardFilterEntry:
     source = guard.source
     way = () if source is None else source.way()
-    name = "" if source is None else place_in_program(str(source), view)
+    name = "" if source is None else frame.in_program_names(str(source))
     derived = _GUARD_TYPES.get(guard.kind, guard.kind.upper())
     modules = (value for place in way if isinstance(value := values.get(place), torch.nn.Module))
     place = GuardedPlace(source is None or source.local_rooted, tuple(modules))

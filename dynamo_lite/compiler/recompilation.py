@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
-from types import CodeType, FunctionType
+from collections.abc import Callable, Iterable
+from types import CodeType
+from typing import NamedTuple
 
-import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from dynamo_lite import _C, config, logs
@@ -18,17 +18,24 @@ from dynamo_lite.insight.changes import Change, change_of
 from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
-from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
-from dynamo_lite.records.code_origin import calls_module, is_module_call
 from dynamo_lite.records.guards import CodeReason, GuardReason, RegistrationsReason
-from dynamo_lite.resume.graph_break import continued_in_loop
-from dynamo_lite.resume.program_names import in_program_names
-from dynamo_lite.resume.resume_code import RESUME_CODES, continued, original_position
+from dynamo_lite.resume.resume_code import RESUME_CODES, continued
 from dynamo_lite.resume.varying_numbers import jumps_back
+
+from .frame_identity import FrameIdentity
 
 _VERSIONS_OF_ITERATIONS = 3
 """Two in which numbers have the values of an iteration (0 and 1 stay constants), and one in which they are symbolic."""
+
+
+class End(NamedTuple):
+    """Why a frame is not translated again, although none of its entries holds."""
+
+    why: str
+    tell: Callable[[FrameIdentity, bool], None]
+    """Logs it or warns of it; raises if ``fullgraph`` forbids it."""
+    verdict: _C.Verdict
 
 
 class _CodeVersions:
@@ -62,39 +69,50 @@ class Versions:
     def __init__(self) -> None:
         self._of = PerCode(lambda _: _CodeVersions())
 
-    def add(self, view: _C.FrameView) -> None:
+    def add(self, frame: FrameIdentity) -> None:
         """Count a new entry."""
-        made = self._of(view.code)
+        made = self._of(frame.code)
         made.outdated = 0
-        module = _module_of(view)
-        made.counts[module] = made.counts.get(module, 0) + 1
-        if RESUME_CODES.info(view.code) is not None:
-            occasion = _occasion(view)
+        key = _module_key(frame)
+        made.counts[key] = made.counts.get(key, 0) + 1
+        if frame.is_rest:
+            occasion = _occasion(frame)
             in_call = {each: n for each, n in made.in_call.items() if each[0] == occasion[0]}
             made.in_call = Counter(in_call) + Counter([occasion])
 
-    def differ_by_iteration(self, view: _C.FrameView) -> bool:
+    def end(self, frame: FrameIdentity) -> End | None:
+        """Why the frame gets no further entry; None: it may get one."""
+        if self._differ_by_iteration(frame):
+            return End(_left_loop(frame), _note_left_loop, _C.SKIP)
+        if self._at_limit(frame):
+            why = f"calls that none of its {len(frame.misses)} compiled versions fits; there are no more than that"
+            return End(why, _limit_reached, _C.FREEZE)
+        if self._is_always_outdated(frame):
+            return End("what it guards changes in each translation", _outdated_too_often, _C.FREEZE)
+        return None
+
+    def _differ_by_iteration(self, frame: FrameIdentity) -> bool:
         """Whether the frame continues a loop or what one calls, and goes on in eager: one call has made several entries
         for it already, none of which holds (each iteration would make another one, as for a list that grows), there may
         be no further one, or the loop is left to eager."""
-        loop = _loop_of(view.code)
+        loop = _loop_of(frame)
         known = None if loop is None else self._of(loop)
-        if known is not None and (known.is_left or known.differed_in == _C.outermost_calls() or self.at_limit(view)):
+        if known is not None and (known.is_left or known.differed_in == _C.outermost_calls() or self._at_limit(frame)):
             return True
-        versions = self._of.get(view.code)
+        versions = self._of.get(frame.code)
         made = versions.in_call if versions is not None else None
         if not made:
             return False
-        occasion = _occasion(view)
+        occasion = _occasion(frame)
         every = (occasion[0], 0)
         differs = max(made[occasion], made[every]) >= _VERSIONS_OF_ITERATIONS
         if differs and known is not None:
             known.differed_in = occasion[0]
-        for inner in continued_in_loop(view.code)[1:] if differs else ():  # they continue the same loop
+        for inner in frame.in_loop[1:] if differs else ():  # they continue the same loop
             self._of(inner).in_call = Counter({every: _VERSIONS_OF_ITERATIONS})
         return differs
 
-    def needs_data_again(self, view: _C.FrameView, stopped_at: Iterable[tuple[CodeType, int | None]]) -> bool:
+    def needs_data_again(self, frame: FrameIdentity, stopped_at: Iterable[tuple[CodeType, int | None]]) -> bool:
         """Whether the frame, which breaks there for a tensor's value, continues a loop that has broken for another one
         at another place. Its iterations are then left to eager: they would be cut into several small graphs. What they
         call is compiled.
@@ -106,7 +124,7 @@ class Versions:
         code, at = in_loops[-1]
         versions = self._of(code)
         versions.needs_data_at.add(at)
-        goes_on = [info.point.index for info in continued(view.code) if info.original is code]
+        goes_on = [info.point.index for info in continued(frame.code) if info.original is code]
         for start, end in _loops_around(code, at):
             places = [each for each in versions.needs_data_at if start <= each <= end]
             if len(places) > 1 and any(start <= each <= end for each in goes_on):
@@ -114,37 +132,41 @@ class Versions:
                 return True
         return False
 
-    def at_limit(self, view: _C.FrameView) -> bool:
+    def _at_limit(self, frame: FrameIdentity) -> bool:
         """Whether there may be no further entry for this call."""
         limit: int = config.in_force("recompile_limit")
-        if view.entries < limit:
+        if frame.view.entries < limit:
             return False
-        if view.entries >= config.in_force("total_recompile_limit"):
+        if frame.view.entries >= config.in_force("total_recompile_limit"):
             return True
-        return self.count(view) >= limit
+        return self.count(frame) >= limit
 
-    def count(self, view: _C.FrameView) -> int:
+    def count(self, frame: FrameIdentity) -> int:
         """Entries of the frame's code for its module."""
-        made = self._of.get(view.code)
-        return 0 if made is None else made.counts.get(_module_of(view), 0)
+        made = self._of.get(frame.code)
+        return 0 if made is None else made.counts.get(_module_key(frame), 0)
 
-    def add_outdated(self, view: _C.FrameView) -> None:
+    def add_outdated(self, frame: FrameIdentity) -> None:
         """Count a translation that was dropped, as a guard no longer held when it was finished."""
-        self._of(view.code).outdated += 1
+        self._of(frame.code).outdated += 1
 
-    def is_always_outdated(self, view: _C.FrameView) -> bool:
+    def _is_always_outdated(self, frame: FrameIdentity) -> bool:
         """Whether so many in a row were dropped that there may be no further one."""
-        made = self._of.get(view.code)
+        made = self._of.get(frame.code)
         return made is not None and made.outdated >= max(1, config.in_force("recompile_limit"))
 
     def forget(self) -> None:
         self._of.clear()
 
 
-def _loop_of(code: CodeType) -> CodeType | None:
+def _module_key(frame: FrameIdentity) -> object:
+    """The module that entries are counted for; `Versions` stands for none."""
+    return Versions if frame.module is None else frame.module
+
+
+def _loop_of(frame: FrameIdentity) -> CodeType | None:
     """The user's code whose loop a resume function, or the innermost call that it interrupts, continues."""
-    codes = continued_in_loop(code)
-    info = RESUME_CODES.info(codes[-1]) if codes else None
+    info = RESUME_CODES.info(frame.in_loop[-1]) if frame.in_loop else None
     return None if info is None else info.original
 
 
@@ -153,16 +175,10 @@ def _loops_around(code: CodeType, index: int) -> list[tuple[int, int]]:
     return [(start, end) for start, end in jumps_back(code) if start <= index <= end]
 
 
-def _module_of(view: _C.FrameView) -> object:
-    """The first argument that is a module; `Versions` stands for none."""
-    found = (value for value in view.locals.values() if issubclass(type(value), torch.nn.Module))
-    return next(found, Versions)
-
-
-def _occasion(view: _C.FrameView) -> tuple[int, int]:
+def _occasion(frame: FrameIdentity) -> tuple[int, int]:
     """The number of the outermost call, and the id of the module that a resume function continues a call of; 0 in a
     loop, whose iterations may be over modules."""
-    return _C.outermost_calls(), 0 if continued_in_loop(view.code) else id(_module_of(view))
+    return _C.outermost_calls(), 0 if frame.in_loop else id(frame.module)
 
 
 def revalidate_abc_guards(view: _C.FrameView) -> bool:
@@ -171,101 +187,71 @@ def revalidate_abc_guards(view: _C.FrameView) -> bool:
     return any([isinstance(each, RegistrationsReason) and each.checks.renew() for each in reasons])
 
 
-def note_recompile(view: _C.FrameView, versions: Versions, observer: Observer | None) -> None:
+def note_recompile(frame: FrameIdentity, versions: Versions, observer: Observer | None) -> None:
     """Count, log and report a translation of a frame that has entries. Observers don't see a module's first
     compilation as a recompilation."""
-    failures = failures_of(view)
-    if not failures:
+    if not frame.failures:
         return
     counters.recompiles += 1
     recorder = RECORDING.now
     if observer is None and recorder is None and not logs.recompiles.isEnabledFor(logging.INFO):
         return
-    found = recompile_of(view, failures[0])
+    found = recompile_of(frame, frame.failures[0])
     logs.recompiles.info("%s%s", logs.rank(), found)
-    if observer is not None and versions.count(view):
+    if observer is not None and versions.count(frame):
         observer.recompiles.append(found)
     if recorder is not None:
         at = time.perf_counter() - recorder.began
         recorder.note_recompile(RecompileRecord(**vars(found), at=at))
 
 
-def failures_of(view: _C.FrameView) -> list[_C.Failure]:
-    """Why the frame's entries don't hold, beginning with that used last; empty if it hasn't any. The calls of all
-    modules are one code: entries guarded on another class of `self` are ignored."""
-    failures = view.misses() if view.entries else []
-    if is_module_call(view.code.co_filename):
-        module = _module_of(view)
-        failures = [each for each in failures if not (each.kind == "type" and each.value is module)]
-    return failures
-
-
-def recompile_of(view: _C.FrameView, failure: _C.Failure) -> Recompile:
+def recompile_of(frame: FrameIdentity, failure: _C.Failure) -> Recompile:
     """What the guard that failed found, in the program's terms."""
-    return Recompile(*program_place(view), *_change(view, failure))
+    return Recompile(*frame.place, *_change(frame, failure))
 
 
-def _change(view: _C.FrameView, failure: _C.Failure, at_limit: bool = False) -> Change:
+def _change(frame: FrameIdentity, failure: _C.Failure, at_limit: bool = False) -> Change:
     reason = failure.reason
     if not isinstance(reason, GuardReason):  # of a tree that isn't built from sources
         reason = GuardReason(str(reason or "its guards"), failure.kind, "")
     place = reason.function if isinstance(reason, CodeReason) else reason.place
-    return change_of(failure, place_in_program(place, view), place_in_program(reason.text, view), at_limit)
+    return change_of(failure, frame.in_program_names(place), frame.in_program_names(reason.text), at_limit)
 
 
-def place_in_program(place: str, view: _C.FrameView) -> str:
-    """The text of a guarded place, or of a guard, as the program names it: in a module's call, by the parameters of
-    ``forward``."""
-    return in_program_names(place, view.code, _forward(view))
-
-
-def _forward(view: _C.FrameView) -> FunctionType | None:
-    """The ``forward`` that a frame of a module's call is for."""
-    if not calls_module(view.code):
-        return None
-    forward = getattr(type(_module_of(view)), "forward", None)
-    return forward if isinstance(forward, FunctionType) else None
-
-
-def program_place(view: _C.FrameView) -> tuple[str, str, int]:
-    """The function of the program that a frame runs, its file and line: of a module's call, ``forward``."""
-    forward = _forward(view)
-    code = original_position(view.code, 0)[0] if forward is None else forward.__code__
-    name = code.co_qualname if forward is None else f"{type(_module_of(view)).__qualname__}.forward"
-    return name, code.co_filename, code.co_firstlineno
-
-
-def place_text(view: _C.FrameView) -> str:
-    """`program_place` in a message."""
-    name, filename, line = program_place(view)
-    return f"{name} ({line_place(filename, line)})"
-
-
-def note_recompiled(view: _C.FrameView, seconds: float) -> None:
+def note_recompiled(frame: FrameIdentity, seconds: float) -> None:
     """Log the end of a recompilation for which other processes may have waited."""
-    if view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
-        logs.recompiles.info("%s%s runs again, after %.1f s", rank, view.code.co_qualname, seconds)
+    if frame.view.entries and logs.recompiles.isEnabledFor(20) and (rank := logs.rank()):
+        logs.recompiles.info("%s%s runs again, after %.1f s", rank, frame.code.co_qualname, seconds)
 
 
-def note_outdated(view: _C.FrameView, failure: _C.Failure) -> None:
+def _left_loop(frame: FrameIdentity) -> str:
+    return f"a loop with a graph break, none of whose {len(frame.misses)} compiled versions fits the next iteration"
+
+
+def _note_left_loop(frame: FrameIdentity, fullgraph: bool) -> None:
+    """Log that the frame goes on in eager. (Under ``fullgraph`` the break before it has raised.)"""
+    logs.recompiles.info("%s goes on in eager: it continues %s", frame.place, _left_loop(frame))
+
+
+def note_outdated(frame: FrameIdentity, failure: _C.Failure) -> None:
     """Count and log that a translation is dropped: a guard no longer holds of the frame it was made from. This call
     runs in eager, the next one is translated again."""
     counters.outdated += 1
-    guard = place_in_program(str(failure.reason), view)
+    guard = frame.in_program_names(str(failure.reason))
     logs.recompiles.info(
         "%s%s changed while it was compiled, so this call runs in eager: the guard %r no longer holds (%s)",
         logs.rank(),
-        place_text(view),
+        frame.place,
         guard,
-        _change(view, failure).text,
+        _change(frame, failure).text,
     )
 
 
-def outdated_too_often(view: _C.FrameView, fullgraph: bool) -> None:
+def _outdated_too_often(frame: FrameIdentity, fullgraph: bool) -> None:
     """Warn that a frame runs in eager from now on, as guards changed in each of several translations; under
     ``fullgraph``, which forbids that, raise."""
     message = (
-        f"{logs.rank()}{place_text(view)} was compiled several times (dl.config.recompile_limit), and each time a "
+        f"{logs.rank()}{frame.place} was compiled several times (dl.config.recompile_limit), and each time a "
         f"value that it guards had changed when that was done"
     )
     hint = "\nHint: the logger dynamo_lite.recompiles (INFO) names the guards; compile before other threads change them"
@@ -274,17 +260,17 @@ def outdated_too_often(view: _C.FrameView, fullgraph: bool) -> None:
     warn_here(f"{message}; it runs in eager from now on{hint}")
 
 
-def limit_reached(view: _C.FrameView, fullgraph: bool) -> None:
+def _limit_reached(frame: FrameIdentity, fullgraph: bool) -> None:
     """Warn, once for each code object, that it runs in eager from now on; under ``fullgraph``, which forbids that,
     raise."""
-    failures = view.misses()
-    reasons = Counter(place_in_program(str(each.reason), view) for each in failures)
-    listed = "".join(f"\n  {count} of {view.entries} entries: {reason}" for reason, count in reasons.most_common(8))
+    entries = frame.view.entries
+    reasons = Counter(frame.in_program_names(str(each.reason)) for each in frame.misses)
+    listed = "".join(f"\n  {count} of {entries} entries: {reason}" for reason, count in reasons.most_common(8))
     message = (
-        f"{logs.rank()}{place_text(view)} has {counted(view.entries, 'compiled version')}, the limit "
+        f"{logs.rank()}{frame.place} has {counted(entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    last = "".join(_last_change(_change(view, each, at_limit=True)) for each in failures_of(view)[:1])
+    last = "".join(_last_change(_change(frame, each, at_limit=True)) for each in frame.failures[:1])
     guards = f". The guards that failed now:{listed}{last}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"

@@ -27,18 +27,17 @@ from dynamo_lite.insight.recorder import (
     SkipRecord,
 )
 from dynamo_lite.records.node_origin import NodeOrigin, frames_of
-from dynamo_lite.resume.resume_code import original_position
 
-from .recompilation import place_in_program, program_place
+from .frame_identity import FrameIdentity
 from .translation import Translation
 
 
 def graph_record(
-    recorder: Recorder, translation: Translation, view: _C.FrameView, gm: torch.fx.GraphModule, backend: str
+    recorder: Recorder, translation: Translation, frame: FrameIdentity, gm: torch.fx.GraphModule, backend: str
 ) -> GraphRecord:
     """The record of a graph before its backend gets it, which may change it."""
     inputs = translation.attempt.graph.inputs
-    given = {each.node.name: place_in_program(str(each.source), view) for each in inputs}
+    given = {each.node.name: frame.in_program_names(str(each.source)) for each in inputs}
     parameters = {each.node.name for each in inputs if isinstance(each.value, torch.nn.Parameter)}
     nodes = [_node_record(node, given, parameters) for node in gm.graph.nodes]
     record = GraphRecord(1 + len(recorder.graphs), backend, gm.print_readable(print_output=False), nodes)
@@ -79,7 +78,7 @@ def _lines(frame: NodeOrigin) -> Place:
 
 def record_entry(
     recorder: Recorder,
-    view: _C.FrameView,
+    frame: FrameIdentity,
     entry: tuple[_C.GuardTree, CodeType],
     graph_break: GraphBreak | None,
     seconds: Mapping[str, float],
@@ -87,26 +86,26 @@ def record_entry(
 ) -> None:
     """Record a new entry. ``seconds``: by stage, in their order; the last has just ended."""
     tree, new_code = entry
-    costs: list[float] | list[None] = tree.seconds_of_checks(view)
+    costs: list[float] | list[None] = tree.seconds_of_checks(frame.view)
     checks = tree.checks()
     guards = [
-        GuardRecord(place_in_program(reason.place, view), place_in_program(reason.text, view), cost)
+        GuardRecord(frame.in_program_names(reason.place), frame.in_program_names(reason.text), cost)
         for (reason, _, _), cost in zip(checks, costs or [None] * len(checks))
     ]
-    name, filename, line = program_place(view)
+    name, filename, line = frame.place
     number = None if graph is None else graph.number
-    is_rest = original_position(view.code, 0)[0] is not view.code
-    check_seconds = tree.cost(view, 100)
+    check_seconds = tree.cost(frame.view, 100)
     stack = [*_calling_frames(), Place(filename, line, line, name)]
-    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, dict(seconds), graph_break, stack)
-    found.continues = recorder.break_before(found, view.code)
+    stages, is_rest = dict(seconds), frame.is_rest
+    found = EntryRecord(name, filename, line, is_rest, number, guards, check_seconds, stages, graph_break, stack)
+    found.continues = recorder.break_before(found, frame.code)
     found.recompile = recorder.take_recompile(name, filename, line)
     recorder.entries.append(found)
     if graph_break is not None:
         for const in new_code.co_consts:
             if type(const) is _C.Resume:
                 recorder.continuations[const.code] = graph_break
-    recorder.at_end.append(_hit_counter(found, weakref.ref(view.code), weakref.ref(new_code)))
+    recorder.at_end.append(_hit_counter(found, weakref.ref(frame.code), weakref.ref(new_code)))
     began = time.perf_counter() - sum(seconds.values())
     for stage, took in seconds.items():
         if took:

@@ -20,7 +20,7 @@ from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 from .entry import Entry
-from .recompilation import place_in_program, place_text
+from .frame_identity import FrameIdentity, FramePlace
 from .recording import record_entry, record_skip
 from .translation import Translation
 
@@ -45,27 +45,27 @@ class Times(NamedTuple):
     code: float
 
 
-def report_writes(translation: Translation, view: _C.FrameView) -> None:
+def report_writes(translation: Translation, frame: FrameIdentity) -> None:
     """Log what the new code will write to after its graph."""
     effects = translation.attempt.effects
     if effects.empty or not logs.side_effects.isEnabledFor(logging.INFO):
         return
-    written = [text for each in effects.changed_trackers for text in _written(each, view)]
+    written = [text for each in effects.changed_trackers for text in _written(each, frame)]
     written += [f"the global {name}" for _, name in effects.written_globals]
-    logs.side_effects.info("%s writes after its graph: %s", place_text(view), ", ".join(written))
+    logs.side_effects.info("%s writes after its graph: %s", frame.place, ", ".join(written))
 
 
-def _written(tracker: VariableTracker, view: _C.FrameView) -> list[str]:
+def _written(tracker: VariableTracker, frame: FrameIdentity) -> list[str]:
     """An object that is written to, or its attributes."""
     if tracker.source is None:
         return []
-    place = place_in_program(str(tracker.source), view)
+    place = frame.in_program_names(str(tracker.source))
     attributes = tracker.attrs if isinstance(tracker, UserObjectVariable) else ()
     return [f"{place}.{name}" for name in attributes] or [f"{place} ({tracker.describe()})"]
 
 
 def report_entry(
-    view: _C.FrameView,
+    frame: FrameIdentity,
     entry: Entry,
     graph_break: GraphBreak | None,
     times: Times,
@@ -74,32 +74,32 @@ def report_entry(
 ) -> None:
     """Count, log and report a new entry. ``graph``: the record of its graph, for a report."""
     if RECORDING.now is not None:
-        record_entry(RECORDING.now, view, entry[:2], graph_break, times._asdict(), graph)
+        record_entry(RECORDING.now, frame, entry[:2], graph_break, times._asdict(), graph)
     counters.frames += 1
     counters.trace_seconds += times.trace + times.code
     counters.backend_seconds += times.backend
     if graph_break is not None:
         report_break(graph_break, observer)
     if observer is not None:
-        observer.guards.extend(texts_of_guards(entry[0], view))
-        observer.guard_seconds.extend(entry[0].seconds_of_checks(view))
-        observer.lookups.append(entry[0].cost(view, 100))
+        observer.guards.extend(texts_of_guards(entry[0], frame))
+        observer.guard_seconds.extend(entry[0].seconds_of_checks(frame.view))
+        observer.lookups.append(entry[0].cost(frame.view, 100))
         for stage, seconds in zip(times._fields, times):
             observer.times[stage] += seconds
     if logs.perf.isEnabledFor(logging.INFO):
         stages = ", ".join(f"{stage} {seconds * 1e3:.1f} ms" for stage, seconds in zip(times._fields, times))
         logs.perf.info(
-            "%s: %s; a check of its guards takes %.2f us", place_text(view), stages, entry[0].cost(view) * 1e6
+            "%s: %s; a check of its guards takes %.2f us", frame.place, stages, entry[0].cost(frame.view) * 1e6
         )
     if logs.guards.isEnabledFor(logging.INFO):
-        logs.guards.info("of %s:\n  %s", place_text(view), "\n  ".join(texts_of_guards(entry[0], view)))
+        logs.guards.info("of %s:\n  %s", frame.place, "\n  ".join(texts_of_guards(entry[0], frame)))
     if logs.bytecode.isEnabledFor(logging.INFO):
-        logs.bytecode.info("of %s:\n%s", place_text(view), as_text(entry[1]))
+        logs.bytecode.info("of %s:\n%s", frame.place, as_text(entry[1]))
 
 
-def texts_of_guards(tree: _C.GuardTree, view: _C.FrameView) -> list[str]:
+def texts_of_guards(tree: _C.GuardTree, frame: FrameIdentity) -> list[str]:
     """Guards of a frame, in words."""
-    return [place_in_program(str(reason), view) for reason, _, _ in tree.checks()]
+    return [frame.in_program_names(str(reason)) for reason, _, _ in tree.checks()]
 
 
 def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
@@ -115,9 +115,9 @@ def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:
         RECORDING.now.breaks.append(graph_break)
 
 
-def report_once_in_eager(view: _C.FrameView, why: str, observer: Observer | None) -> None:
+def report_once_in_eager(place: FramePlace, why: str, observer: Observer | None) -> None:
     """Log and report a call that runs in eager, and whose frame is translated in the next call."""
-    text = f"this call of {place_text(view)} runs in eager: {why}"
+    text = f"this call of {place} runs in eager: {why}"
     logs.breaks.info("%s", text)
     if observer is not None:
         observer.given_up.append(text)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
-from dynamo_lite import _C
+from dynamo_lite import _C, config
+from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.exc import InternalError, RunsOnceInEager, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import BackwardCall, LazyModuleCalled, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records.restart import AnsweredAsInEager, BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
+from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.resume.resume_code import original_position
-from dynamo_lite.translator.core import RootTranslator
-from dynamo_lite.variables.core.base import ObservedException
+from dynamo_lite.translator.core import BreakHere, RootTranslator
+from dynamo_lite.translator.stack_machine import Frame
+from dynamo_lite.variables.core.base import ObservedException, VariableTracker
+from dynamo_lite.variables.core.namespaces import why_unreadable
+from dynamo_lite.variables.core.wrapping import LazyVariable
+from dynamo_lite.variables.python.functions.function import CellVariable
 from dynamo_lite.variables.python.objects.exception import ExceptionVariable
+from dynamo_lite.variables.torch.functions.collectives import complete_pending
 
 from .budget import TakesTooLong
 from .code_after_graph import generate
 from .eligibility import check_is_no_module_call
 from .observers import without_dispatch_modes
-from .trace import begin, trace
 from .translation import AfterGraph, Request, Translation
 
 _ATTEMPTS = 40
@@ -39,7 +46,7 @@ def translate(request: Request) -> Translation:
         for _ in range(_ATTEMPTS):
             state = _C.GlobalState()
             with without_dispatch_modes():
-                root = begin(request, facts)
+                root = _begin(request, facts)
                 outcome = _attempt(root, request, facts, state)
                 if isinstance(outcome, Translation):
                     return outcome
@@ -51,14 +58,14 @@ def translate(request: Request) -> Translation:
         raise
     finally:
         request.precomputed.close()
-    raise InternalError(f"{request.view.code.co_qualname} was tried {_ATTEMPTS} times without an end")
+    raise InternalError(f"{request.frame.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
 
 def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state: _C.GlobalState) -> Translation | Fact:
     """One pass over the frame: a translation, or what another attempt must do differently."""
     attempt, outcome = root.attempt, None
     try:
-        breaks = trace(root)
+        breaks = _trace(root)
         after = generate(root, breaks, request)
         if not isinstance(after, AfterGraph):
             return after
@@ -80,6 +87,53 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
         root.close()
         if outcome is None:
             attempt.close()
+
+
+def _begin(request: Request, facts: RestartFacts) -> RootTranslator:
+    """The translator of the frame, in an attempt of its own."""
+    frame, view, traits = request.frame, request.frame.view, request.traits
+    why = why_unreadable(view.globals, view.builtins)
+    if why is not None:
+        raise SkipFrame(why)
+    attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts, request.captures_data)
+    attempt.takes_wrappers = traits.wrappers
+    attempt.takes_masked_writes = traits.masked_writes
+    attempt.frees_at_once = traits.frees_at_once
+    attempt.generates_kernels = traits.generates_kernels
+    attempt.begins_handled = continues_where_errors_may_be_swallowed(frame.code)
+    attempt.errors_on_break = config.torch_errors_on_break()
+    attempt.callers_handle = sys.exception() is not None
+    request.prepare(attempt)
+    sources = attempt.guards.root
+    locals_: dict[str, VariableTracker] = {
+        name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in frame.arguments.items()
+    }
+    wrapped = [attempt.values.wrap(cell, sources.child("closure", at)) for at, cell in enumerate(view.closure)]
+    cells = [each for each in wrapped if isinstance(each, CellVariable)]
+    assert len(cells) == len(wrapped)
+    begun = Frame(frame.code, attempt.values.scope(view.globals), locals_, cells)
+    return RootTranslator(attempt, begun, facts.break_at)
+
+
+def _trace(root: RootTranslator) -> bool:
+    """Run the translator. Returns whether the graph breaks, rather than goes on to the frame's return.
+
+    Raises:
+        Unsupported: what comes next can't be in a graph.
+        ObservedException: the program raises out of the frame.
+        Restart: another attempt can go on.
+    """
+    attempt: Attempt = root.attempt
+    breaks = False
+    with attempt:
+        try:
+            root.run()
+            complete_pending(root)
+        except BreakHere:
+            complete_pending(root)
+            breaks = True
+    attempt.innermost = root  # numbers that the code after the graph specializes are this place's doing
+    return breaks
 
 
 def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -> Fact:

@@ -19,13 +19,14 @@ from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 
 from .backend_traits import BackendTraits
+from .frame_identity import FrameIdentity
 
 
 @dataclass(frozen=True)
 class Request:
     """A frame to translate, with the settings of its owner."""
 
-    view: _C.FrameView
+    frame: FrameIdentity
     traits: BackendTraits
     fullgraph: bool
     captures_data: bool

@@ -25,6 +25,7 @@ from dynamo_lite.compiler.backend_traits import BackendTraits
 from dynamo_lite.compiler.entry import guards_of, plan_of
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
+from dynamo_lite.compiler.frame_identity import FrameIdentity
 from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
@@ -144,9 +145,9 @@ class _Exporter(FrameCompiler):
         self.aten_graph = aten_graph
         self.built = False
 
-    def _miss(self, view: _C.FrameView) -> Any:
+    def _miss(self, frame: FrameIdentity) -> Any:
         try:
-            return super()._miss(view)
+            return super()._miss(frame)
         except Unsupported as error:
             stack = _without_caller(error.user_stack) or self.program.first_line
             raise Unsupported(error.reason, stack) from error.__cause__
@@ -162,32 +163,32 @@ class _Exporter(FrameCompiler):
         attempt.effects = _PlacedEffects(attempt)
         attempt.is_exporting = True
 
-    def _compile(self, view: _C.FrameView) -> Any:
-        translation = self.translate(view)
+    def _compile(self, frame: FrameIdentity) -> Any:
+        translation = self.translate(frame)
         attempt = translation.attempt
         try:
             if translation.graph_break is not None:
                 raise Unsupported(translation.graph_break.reason, translation.graph_break.user_stack)
             _refuse_lasting_effects(attempt)
-            result, tree = self._build(translation, view)
+            result, tree = self._build(translation, frame)
         finally:
             attempt.close()
         self.built = True
         code = [*emit.prologue(0), emit.load_const(result), emit.return_value()]
-        return tree, assemble(code, like=view.code, cellvars=())
+        return tree, assemble(code, like=frame.code, cellvars=())
 
-    def _build(self, translation: Translation, view: _C.FrameView) -> tuple[Any, _C.GuardTree]:
+    def _build(self, translation: Translation, frame: FrameIdentity) -> tuple[Any, _C.GuardTree]:
         attempt = translation.attempt
         outer = OuterGraph(self.program, attempt)
         call = outer.embedded_call(translation, self.aten_graph)
         plan = plan_of(translation, call)
-        after = new_code(plan, view.code, call, translation.after.code, [], translation.positions)
-        tree = guards_of(translation, view, compiled_by="", guard_filter=None)
-        values = attempt.guards.values(view.code, translation.state, view)
+        after = new_code(plan, frame.code, call, translation.after.code, [], translation.positions)
+        tree = guards_of(translation, frame, compiled_by="", guard_filter=None)
+        values = attempt.guards.values(frame.code, translation.state, frame.view)
         if not values:
             raise InternalError(f"the guards of {self.program.name} don't hold of what it was exported with")
-        names = view.code.co_varnames[: view.code.co_argcount]
-        outer.run(assemble(after, like=view.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), values)
+        names = frame.code.co_varnames[: frame.code.co_argcount]
+        outer.run(assemble(after, like=frame.code, cellvars=(), argnames=(*names, _C.CAPTURED_NAME)), values)
         return (outer.build(), [str(reason) for reason, _, _ in tree.checks()]), tree
 
 
