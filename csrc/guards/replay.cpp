@@ -1,25 +1,19 @@
-// The replay of a walk: what it reads where nothing has changed, as words of memory one after the other.
-//
-// A walk goes from node to node; of a large model most of what it reads are pointers to types and dicts and the version
-// numbers of dicts. The replay has the addresses of those and what was there. It is compared in the walk's order: a
-// word lies in an object that is alive if the words before it are what they were. Where the interpreter reports
-// changes to dicts, one flag replaces all their version numbers, and is read first. What is not a word (values that an
-// accessor computes, and the like) is checked afterwards, as the walk does. If anything differs the walk is made.
+#include "guards/replay.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "cpython/lookup.h"
 #include "cpython/objects.h"
-#include "guards/guard_tree.h"
 #include "hit.h"
 
 namespace dynamo_lite {
 
 namespace {
 
-constexpr std::uint32_t kMostPatience = 1024;
+constexpr std::uint32_t kMaxBackoff = 1024;
 // How many words ahead to prefetch: running a graph evicts them from the caches.
 constexpr std::size_t kAhead = 64;
 
@@ -31,166 +25,167 @@ std::uint64_t word_at(const void* at) noexcept {
 
 }  // namespace
 
-DL_HIT bool GuardTree::replay() {
-  if (!replay_.ready) return false;
-  const auto holds = [this] {
-    if (!replayed_dicts_.unchanged()) return false;
-    for (const auto& [child, value] : replay_.roots) {
-      Step& step = steps_[child];
-      if (step.accessor.reach(nullptr, *frame_, step.owned).value != value) return false;
-    }
-    if (!words_hold()) return false;
-    for (const auto& [parent, child] : replay_.visits) {
-      const bool held =
-          child.same ? visit(child.child, true, nullptr) : visit_child(nodes_[parent], child.child, nullptr);
-      if (!held) return false;
-    }
-    for (const auto& [check, value] : replay_.checks) {
-      if (!check->holds(value, nullptr)) return false;
-    }
-    return true;
-  };
-  if (holds()) {
-    patience_ -= patience_ > 1;
+DL_HIT bool Replay::holds() {
+  if (!is_ready_) return false;
+  if (steps_hold()) {
+    backoff_ -= backoff_ > 1;
     return true;
   }
-  replay_.ready = false;
-  no_replay_before_ = walks_ > UINT32_MAX - kMostPatience - 2 ? UINT32_MAX : walks_ + 1 + patience_;
-  patience_ = std::min(2 * patience_, kMostPatience);
+  is_ready_ = false;
+  const std::uint32_t walks = memory_.walks_;
+  earliest_ = walks > UINT32_MAX - kMaxBackoff - 2 ? UINT32_MAX : walks + 1 + backoff_;
+  backoff_ = std::min(2 * backoff_, kMaxBackoff);
   return false;
 }
 
-DL_HIT bool GuardTree::words_hold() const noexcept {
-  const Replay::Word* word = replay_.words.data();
-  const Replay::Word* const end = word + replay_.words.size();
+DL_HIT inline bool Replay::steps_hold() {
+  if (!watched_.unchanged()) return false;
+  for (const auto& [child, value] : steps_.roots) {
+    Ref& owned = memory_.owned_[child];
+    if (layout_.accessors[child].reach(nullptr, *memory_.frame_, owned).value != value) return false;
+  }
+  if (!words_hold()) return false;
+  for (const auto& [parent, child] : steps_.visits) {
+    const bool held =
+        child.is_same ? memory_.visit(child.child, true, nullptr) : memory_.visit_child(parent, child.child, nullptr);
+    if (!held) return false;
+  }
+  for (const auto& [check, value] : steps_.checks) {
+    if (!check->holds(value, nullptr)) return false;
+  }
+  return true;
+}
+
+DL_HIT bool Replay::words_hold() const noexcept {
+  const Word* word = steps_.words.data();
+  const Word* const end = word + steps_.words.size();
   if (word == end) return true;
-  for (const Replay::Word* ahead = word + kAhead; ahead != end; ++word, ++ahead) {
+  for (const Word* ahead = word + kAhead; ahead != end; ++word, ++ahead) {
     __builtin_prefetch(ahead->at);
     if (word_at(word->at) != word->was) return false;
   }
   return true;
 }
 
-void GuardTree::make_replay() {
-  if (walks_ < no_replay_before_ || walks_ == UINT32_MAX) return;
-  replay_ = {};
-  replayed_dicts_.clear();
-  const Node& frame = nodes_[0];
-  add_checks(frame, true);
-  for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(children_[i]);
-  if (!replay_.words.empty()) replay_.words.insert(replay_.words.end(), kAhead, Replay::Word(replay_.words.back()));
-  note_moving();
-  replay_.ready = !replay_.misses_changes;
+bool Replay::make() {
+  is_ready_ = false;
+  if (memory_.walks_ < earliest_ || memory_.walks_ == UINT32_MAX) return false;
+  clear();
+  misses_changes_ = false;
+  const LayoutNode& frame = layout_.nodes[0];
+  add_checks(0, true);
+  for (std::uint32_t i = frame.first_child; i < frame.end_child; ++i) add_root(layout_.children[i]);
+  std::vector<Word>& words = steps_.words;
+  if (!words.empty()) words.insert(words.end(), kAhead, Word(words.back()));
+  added_.clear();
+  is_ready_ = !misses_changes_;
+  return is_ready_;
+}
+
+void Replay::clear() noexcept {
+  is_ready_ = false;
+  const Steps dropped = std::exchange(steps_, {});
+  watched_.clear();
   added_.clear();
 }
 
-// Notes which values a replay may find to be other objects (those that it visits, and all below them), and the
-// relations that it must check again.
-void GuardTree::note_moving() {
-  std::vector<bool> moves(nodes_.size());
-  for (const auto& [parent, child] : replay_.visits) moves[child.child] = true;
-  for (std::size_t at = 1; at < nodes_.size(); ++at) moves[at] = moves[at] || moves[steps_[at].parent];
-  const auto note = [&moves](Values& values) {
-    values.may_move.clear();
-    for (std::uint32_t i = 0; i < values.nodes.size(); ++i) {
-      if (moves[values.nodes[i]]) values.may_move.push_back(i);
-    }
-  };
-  note(captures_);
-  note(fact_values_);
-  for (Relation& relation : relations_) {
-    note(relation.values);
-    relation.node_may_move = moves[relation.node];
-    if (relation.reads_storages() || relation.node_may_move || !relation.values.may_move.empty()) {
-      replay_.relations.push_back(&relation);
-    }
-  }
+// Those that a replay visits, and all below them.
+std::vector<bool> Replay::moving_nodes() const {
+  std::vector<bool> moves(layout_.nodes.size());
+  for (const auto& [parent, child] : steps_.visits) moves[child.child] = true;
+  for (std::size_t at = 1; at < moves.size(); ++at) moves[at] = moves[at] || moves[layout_.nodes[at].parent];
+  return moves;
 }
 
-// What is below a value of the frame is replayed where it was the same object the last times; visiting a leaf costs no
-// more.
-void GuardTree::add_root(std::uint32_t child) {
-  const Node& node = nodes_[child];
-  if (steps_[child].accessor.kind().from == From::Nothing) {
-    if (!add_remembered(child, true)) replay_.visits.push_back({0, {child, 1}});
+// What is below a value of the frame is replayed if it was the same object in the last walks. A leaf is visited: that
+// costs no more.
+void Replay::add_root(std::uint32_t child) {
+  const Memory::Node& node = memory_.nodes_[child];
+  const LayoutNode& laid_out = layout_.nodes[child];
+  if (layout_.accessors[child].kind().from == From::Nothing) {
+    if (!add_remembered(child, true)) steps_.visits.push_back({0, {child, 1}});
     return;
   }
-  const bool stays = node.value && node.moved != walks_ && node.first_child != node.end_child;
+  const bool stays = node.value && node.value_change != memory_.walks_ && laid_out.first_child != laid_out.end_child;
   if (!stays) {
-    replay_.visits.push_back({0, {child, 0}});
+    steps_.visits.push_back({0, {child, 0}});
     return;
   }
-  replay_.roots.push_back({child, node.value});
-  if (!add_remembered(child, false)) add_anew(child);
+  steps_.roots.push_back({child, node.value});
+  if (!add_remembered(child, false)) add_full_visit(child);
 }
 
-// Whether a walk took from memory what it could of a node.
-bool GuardTree::remembered(std::uint32_t at, bool same) const noexcept {
-  const Node& node = nodes_[at];
-  const bool known = node.memory == Memory::Object ? same : node.memory != Memory::None;
-  return known && node.value && node.container == node.value && node.anew != walks_;
+// Whether the last walk took from memory what it could of a node.
+bool Replay::was_remembered(std::uint32_t at, bool is_same) const noexcept {
+  const Memory::Node& node = memory_.nodes_[at];
+  const bool known = node.kind == Memory::Kind::Object ? is_same : node.kind != Memory::Kind::None;
+  return known && node.value && node.remembered == node.value && node.full_visit != memory_.walks_;
 }
 
-// What `visit` does of a node that it remembers. False, and nothing added, if it does not.
-bool GuardTree::add_remembered(std::uint32_t at, bool same) {
-  if (!remembered(at, same)) return false;
-  const Node& node = nodes_[at];
-  if (node.memory == Memory::Dict) add_dict(node.value);
-  if (node.memory == Memory::Type) add_type_version(node.value);
-  add_checks(node, false);
-  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_dict(dicts_[i].dict);
+// Adds what `visit` does with a node that it remembers. False, with nothing added, if it doesn't remember it.
+bool Replay::add_remembered(std::uint32_t at, bool is_same) {
+  if (!was_remembered(at, is_same)) return false;
+  const Memory::Node& node = memory_.nodes_[at];
+  if (node.kind == Memory::Kind::Dict) add_dict(node.value);
+  if (node.kind == Memory::Kind::Type) add_type_version(node.value);
+  add_checks(at, false);
+  for (std::uint32_t i = node.first_child; i < node.end_dict; ++i) add_dict(memory_.dicts_[i].dict);
   for (std::uint32_t i = node.first_child; i < node.end_live; ++i) {
-    const Live live = live_[i];
-    if (!live.same) {
+    const LiveChild live = memory_.live_[i];
+    if (!live.is_same) {
       add_child_of(at, live.child);
     } else if (!add_remembered(live.child, true)) {
-      replay_.visits.push_back({at, live});
+      steps_.visits.push_back({at, live});
     }
   }
   return true;
 }
 
-// What `visit` does of a node whose value is at the address that it was, maybe as another object: nothing that held of
-// that one is known of this one.
-void GuardTree::add_anew(std::uint32_t at) {
-  const Node& node = nodes_[at];
-  add_checks(node, true);
-  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_child_of(at, children_[i]);
+// Adds what `visit` does with a node whose value is at the same address as before, but maybe another object: nothing
+// that held for that one is known of this one.
+void Replay::add_full_visit(std::uint32_t at) {
+  const LayoutNode& node = layout_.nodes[at];
+  add_checks(at, true);
+  for (std::uint32_t i = node.first_child; i < node.end_child; ++i) add_child_of(at, layout_.children[i]);
 }
 
-// `all`: also those that need not be made again of the same object.
-void GuardTree::add_checks(const Node& node, bool all) {
+// `all`: also those that need not be repeated for the same object.
+void Replay::add_checks(std::uint32_t at, bool all) {
+  const LayoutNode& node = layout_.nodes[at];
+  PyObject* const value = memory_.nodes_[at].value;
   std::vector<const void*> scratch;
   for (std::uint32_t i = node.first_check; i < node.end_check; ++i) {
-    if (!all && lasts_[i] != Lasts::Now) continue;
-    const Replayed how = checks_[i].kind().replayed;
+    if (!all && memory_.lasts_[i] != Lasts::Now) continue;
+    const Check& check = layout_.checks[i];
+    const Replayed how = check.kind().replayed;
     if (how == Replayed::ByAddress) continue;
     if (how == Replayed::ByType) {
-      add_word(type_word(node.value));
-    } else if (how == Replayed::ByTensor && TensorFacts::words(node.value, scratch)) {
+      add_word(type_word(value));
+    } else if (how == Replayed::ByTensor && TensorFacts::words(value, scratch)) {
       for (const void* word : scratch) add_word(word);
       scratch.clear();
     } else if (how == Replayed::ByKeepingIt) {
-      replay_.kept.push_back(Ref::borrow(node.value));
+      steps_.kept.push_back(Ref::borrow(value));
     } else {
-      replay_.checks.push_back({&checks_[i], node.value});
+      steps_.checks.push_back({&check, value});
     }
   }
 }
 
-// A child that the parent does not vouch for: replayed where it is a word of the parent that stays, else visited.
-void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
-  PyObject* const from = nodes_[parent].value;
-  const Node& node = nodes_[child];
+// A child of which the parent can't tell that it has the same value. It is replayed if the value is a word of the
+// parent that hasn't changed lately, else visited.
+void Replay::add_child_of(std::uint32_t parent, std::uint32_t child) {
+  PyObject* const from = memory_.nodes_[parent].value;
+  const Memory::Node& node = memory_.nodes_[child];
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(from));
   // The address of a type's field is valid only while a mutable metaclass has the same version.
   const bool needs_version = PyType_Check(from) && !PyType_HasFeature(Py_TYPE(from), Py_TPFLAGS_IMMUTABLETYPE);
-  const bool stays = node.value && node.moved != walks_ && (!needs_version || type_version(type) != 0);
-  PyObject* const* word = stays ? steps_[child].accessor.word(from) : nullptr;
+  const bool stays = node.value && node.value_change != memory_.walks_ && (!needs_version || type_version(type) != 0);
+  PyObject* const* word = stays ? layout_.accessors[child].word(from) : nullptr;
   const bool may_be_remembered =
-      node.value && node.memory != Memory::Object && (PyDict_Check(node.value) || PyType_Check(node.value));
-  if (!word || (*word ? *word : Py_None) != node.value || (may_be_remembered && !remembered(child, false))) {
-    replay_.visits.push_back({parent, {child, 0}});
+      node.value && node.kind != Memory::Kind::Object && (PyDict_Check(node.value) || PyType_Check(node.value));
+  if (!word || (*word ? *word : Py_None) != node.value || (may_be_remembered && !was_remembered(child, false))) {
+    steps_.visits.push_back({parent, {child, 0}});
     return;
   }
   // Where the word is depends on the type, and on the number of items.
@@ -198,23 +193,23 @@ void GuardTree::add_child_of(std::uint32_t parent, std::uint32_t child) {
   if (needs_version) add_type_version(type);
   if (Py_TYPE(from)->tp_itemsize != 0) add_word(size_word(from));
   add_word(word);
-  if (!add_remembered(child, false)) add_anew(child);
+  if (!add_remembered(child, false)) add_full_visit(child);
 }
 
-// A word that the walk has just found to be as it should.
-void GuardTree::add_word(const void* at) {
-  if (added_.insert(at).second) replay_.words.push_back({at, word_at(at)});
+// A word that the walk has just found to have the expected contents.
+void Replay::add_word(const void* at) {
+  if (added_.insert(at).second) steps_.words.push_back({at, word_at(at)});
 }
 
-void GuardTree::add_type_version(PyObject* type) {
+void Replay::add_type_version(PyObject* type) {
   for (const void* word : type_version_at(type)) add_word(word);
 }
 
-void GuardTree::add_dict(PyObject* dict) {
+void Replay::add_dict(PyObject* dict) {
   const void* version = dict_version_at(dict);
   if (added_.count(version) != 0) return;
-  if (!replayed_dicts_.add(dict)) {
-    replay_.misses_changes |= !has_version(dict);
+  if (!watched_.add(dict)) {
+    misses_changes_ |= !has_version(dict);
     return add_word(version);
   }
   added_.insert(version);
