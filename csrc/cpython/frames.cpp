@@ -17,6 +17,9 @@
 #if PY_VERSION_HEX >= 0x030C0000
 #include <internal/pycore_instruments.h>
 #endif
+#if PY_VERSION_HEX >= 0x030D0000
+#include <internal/pycore_ceval.h>
+#endif
 #if PY_VERSION_HEX >= 0x030E0000
 #include <internal/pycore_genobject.h>
 #include <internal/pycore_interpframe.h>
@@ -80,11 +83,10 @@ void set_code(Frame* frame, PyCodeObject* code) noexcept {
 #endif
 #endif
 
-// The number of slots in use, of a frame that has not begun.
+// set_end: sets the number of slots in use, of a frame that has not begun.
 #if PY_VERSION_HEX >= 0x030E0000
 PyObject* function_of(Frame* frame) noexcept { return PyStackRef_AsPyObjectBorrow(frame->f_funcobj); }
 void set_end(Frame* frame, int end) noexcept { frame->stackpointer = frame->localsplus + end; }
-int end_of(Frame* frame) noexcept { return static_cast<int>(frame->stackpointer - frame->localsplus); }
 #else
 #if PY_VERSION_HEX >= 0x030C0000
 PyObject* function_of(Frame* frame) noexcept { return frame->f_funcobj; }
@@ -92,7 +94,6 @@ PyObject* function_of(Frame* frame) noexcept { return frame->f_funcobj; }
 PyObject* function_of(Frame* frame) noexcept { return reinterpret_cast<PyObject*>(frame->f_func); }
 #endif
 void set_end(Frame* frame, int end) noexcept { frame->stacktop = end; }
-int end_of(Frame* frame) noexcept { return frame->stacktop; }
 #endif
 
 #if PY_VERSION_HEX >= 0x030C0000
@@ -266,19 +267,18 @@ PyObject* abandon(PyThreadState* state, Frame* frame) noexcept {
   return nullptr;
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
 void discard(PyThreadState* state, Frame* frame) noexcept {
-  if constexpr (!kPython312) return;
-  for (int slot = 0; slot < end_of(frame); ++slot) put_word(frame->localsplus[slot], kNullWord);
+  hang_at_exit([&] { _PyEval_FrameClearAndPop(state, frame); });
+}
+#elif PY_VERSION_HEX >= 0x030C0000
+// CPython 3.12 doesn't export its functions for this.
+void discard(PyThreadState* state, Frame* frame) noexcept {
+  for (int slot = 0; slot < frame->stacktop; ++slot) put_word(frame->localsplus[slot], kNullWord);
   drop(frame->f_locals);
-#if PY_VERSION_HEX >= 0x030E0000
-  _PyStackRef code = frame->f_executable;
-  put_word(frame->f_funcobj, kNullWord);
-  put_word(code, kNullWord);
-#else
   PyCodeObject* code = code_in(frame);
   drop(function_of(frame));
   drop(code);
-#endif
   auto** base = reinterpret_cast<PyObject**>(frame);
   _PyStackChunk* chunk = state->datastack_chunk;
   if (base != &chunk->data[0]) {
@@ -294,6 +294,9 @@ void discard(PyThreadState* state, Frame* frame) noexcept {
   arena.free(arena.ctx, chunk, chunk->size);
   state->datastack_limit = reinterpret_cast<PyObject**>(reinterpret_cast<char*>(previous) + previous->size);
 }
+#else
+void discard(PyThreadState*, Frame*) noexcept {}  // the evaluator's caller does it
+#endif
 
 void release_locals(Frame* frame) noexcept {
   if constexpr (kPython312) return;
