@@ -32,7 +32,7 @@ class NoTorchFunction {
   at::impl::TorchFunctionDisabledState state_;
 };
 
-// Attributes of tensors: the one that no getter is called for, those whose getters call no Python, others.
+// Attributes of tensors: `grad`, which is read without its getter; those whose getters call no Python; others.
 enum TensorField : Py_ssize_t { kGrad, kInC, kOther };
 
 TensorField tensor_field_named(PyObject* name) noexcept {
@@ -40,7 +40,8 @@ TensorField tensor_field_named(PyObject* name) noexcept {
   return is("grad") ? kGrad : is("is_leaf") || is("_backward_hooks") ? kInC : kOther;
 }
 
-// What a getter made. An AttributeError says that there is nothing, another one nothing at all. Steals.
+// The result of a getter. An AttributeError means that there is no value; after any other error that is unknown.
+// Steals.
 Reached own(PyObject* object, Ref& owned) noexcept {
   owned = Ref::steal(object);
   if (object) return {object};
@@ -57,7 +58,7 @@ bool is_property_in_c(PyObject* property) noexcept {
          PyCFunction_Check(PyInstanceMethod_GET_FUNCTION(getter.get()));
 }
 
-// A C getter found along the type's MRO, called. Data descriptors come before an instance's own attributes.
+// Calls a C getter that is found along the type's MRO. (Data descriptors precede an instance's own attributes.)
 Reached run_getter(PyObject* object, PyObject* name, Ref& owned) noexcept {
   PyObject* descriptor = type_find(reinterpret_cast<PyObject*>(Py_TYPE(object)), name);
   if (!descriptor) return Reached::nothing();
@@ -98,14 +99,14 @@ Reached dict_entry(PyObject* dict, Py_ssize_t position, bool value) noexcept {
   return {key && value ? dict_value_of(dict, key) : key};
 }
 
-// The result of a C function that is given nothing and runs no Python: a query of a device's state.
+// Calls a C function without arguments that runs no Python: a query of a device's state.
 Reached result_of(PyObject* function, Ref& owned) noexcept {
   if (!PyCFunction_Check(function)) return Reached::unreadable();
   NoCollection no_collection;
   return own(PyObject_CallNoArgs(function), owned);
 }
 
-// What type.__subclasses__ returns, whatever the class's metaclass says.
+// What type.__subclasses__ returns, even if the class's metaclass overrides it.
 Reached subclasses_of(PyObject* type, Ref& owned) noexcept {
   if (!PyType_Check(type)) return Reached::unreadable();
   NoCollection no_collection;
@@ -113,7 +114,8 @@ Reached subclasses_of(PyObject* type, Ref& owned) noexcept {
   return own(method ? PyObject_CallOneArg(method, type) : nullptr, owned);
 }
 
-// The value of a context variable in the current context; nothing if it was never set there, whatever its default.
+// The value of a context variable in the current context. There is none if it was never set there, even if it has a
+// default.
 Reached context_value(PyObject* variable, Ref& owned) noexcept {
   PyObject* value = nullptr;
   if (!PyContextVar_CheckExact(variable) || PyContextVar_Get(variable, variable, &value) < 0) {
@@ -174,7 +176,7 @@ void set_key(AccessorParts& parts, PyObject* arg, const FrameLayout&, const Live
   parts.key.set(arg, liveness);
 }
 
-// -- what the rows do
+// -- the accessors of the rows
 
 #define DL_REACH(name)                                                                              \
   DL_HIT Reached name([[maybe_unused]] const AccessorParts& parts, [[maybe_unused]] PyObject* from, \
@@ -271,7 +273,7 @@ constexpr AccessorKind kAccessorKinds[] = {
     {.name = "deque_item", .set = set_position, .reach = reach_deque_item, .text = "{parent}[{arg}]"},
     {.name = "next_item", .set = set_position, .reach = reach_next_item, .text = "item {arg} ahead in {parent}"},
     {.name = "next_value", .set = set_position, .reach = reach_next_value, .text = "value {arg} ahead in {parent}"},
-    {.name = "taken_from", .reach = reach_taken_from, .text = "<what {parent} takes from>"},
+    {.name = "taken_from", .reach = reach_taken_from, .text = "the iterable of {parent}"},
     {.name = "next_number", .reach = reach_next_number, .text = "<number ahead in {parent}>"},
     {.name = "cell_contents", .reach = reach_cell_contents, .word = word_of_cell, .text = "{parent}"},
     {.name = "weakref_target", .reach = reach_referent, .text = "{parent}()"},

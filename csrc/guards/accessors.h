@@ -13,7 +13,7 @@
 
 namespace dynamo_lite {
 
-// How long a fact about an object holds.
+// How long a fact about an object lasts.
 enum class Lasts : std::uint8_t {
   Now,      // it must be checked each time
   Version,  // while the dict's, or type's, version is the same
@@ -30,7 +30,7 @@ struct Key {
   void set(PyObject* key, const Liveness& liveness);
 };
 
-// What the frame of a code object has, by name.
+// The slots of the frames of a code object.
 struct FrameLayout {
   Ref names;  // of all slots
   Py_ssize_t free_count = 0;
@@ -39,7 +39,7 @@ struct FrameLayout {
 };
 
 struct AccessorParts {
-  Field field = 0;       // c_attr
+  Field field = 0;       // of c_attr
   Py_ssize_t index = 0;  // a slot of the frame, a position; of c_attr the field of a tensor
   Key key;               // dict_item, type_attr, c_attr
   GuardedObject object;  // const, slot
@@ -50,15 +50,15 @@ enum class From : std::uint8_t { Frame, Nothing, Value };
 struct AccessorKind {
   const char* name;
   From from = From::Value;
-  // The argument, of which the parts are made; throws where it doesn't suit.
+  // Makes the parts from the argument; throws if it doesn't suit.
   void (*set)(AccessorParts&, PyObject* arg, const FrameLayout&, const Liveness&) = nullptr;
-  // The value one step from `from` (ignored by the accessors of the frame). Where that is a new object, `owned` gets
-  // it. Runs no Python, leaves no exception set.
+  // The value one step from `from` (which the accessors of the frame ignore). A new object is put into `owned`. Runs no
+  // Python and leaves no exception set.
   Reached (*reach)(const AccessorParts&, PyObject* from, const FrameSlots&, Ref& owned) noexcept;
-  // The word of `from` that the value lies in; null where it lies elsewhere or has to be computed. Where it is depends
-  // on the type of `from`, and on how many items it has. Null in the word is nothing there, or None.
+  // The word of `from` that contains the value; null if another object does, or if it is computed. Its address depends
+  // on the type of `from` and on the number of its items. A word that contains null stands for a missing value or None.
   PyObject* const* (*word)(const AccessorParts&, PyObject* from) noexcept = nullptr;
-  // How long the step leads to the same object; null: no longer than now.
+  // How long the step leads to the same object; null: it must be taken in every walk.
   Lasts (*lasts)(PyObject* from) noexcept = nullptr;
   // The place in words: a format string of Python's, of `parent`, `arg` and the words that `source.py` defines.
   const char* text;
@@ -80,7 +80,7 @@ class Accessor {
   int traverse(visitproc visit, void* arg) const;
 
  private:
-  const AccessorKind* kind_ = nullptr;  // of the frame itself none
+  const AccessorKind* kind_ = nullptr;  // null for the frame itself
   AccessorParts parts_;
 };
 

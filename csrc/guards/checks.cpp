@@ -97,7 +97,7 @@ bool set_nodes(CheckParts& parts, PyObject* arg, std::size_t node_count, const L
   return hold(parts, arg, liveness);
 }
 
-// A pair: nodes that are written to, and others.
+// A pair of lists: nodes that the graph writes to, and others.
 bool set_storages(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
   const bool is_pair = PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 2;
   add_nodes(parts, is_pair ? PyTuple_GET_ITEM(arg, 0) : arg, node_count);
@@ -106,7 +106,7 @@ bool set_storages(CheckParts& parts, PyObject* arg, std::size_t node_count, cons
   return hold(parts, arg, liveness);
 }
 
-// A pair: nodes, and the instructions, of which the tree makes a fact.
+// A pair: nodes, and the instructions of a program, which the tree adds to its facts.
 bool set_program(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
   if (!PyTuple_Check(arg) || PyTuple_GET_SIZE(arg) != 2) return false;
   add_nodes(parts, PyTuple_GET_ITEM(arg, 0), node_count);
@@ -137,7 +137,7 @@ constexpr CheckArgument kNodes{"nodes", set_nodes};
 constexpr CheckArgument kStorages{"nodes, or a pair of them", set_storages};
 constexpr CheckArgument kProgram{"a tuple of nodes and instructions", set_program};
 
-// -- what the rows check
+// -- the checks of the rows
 
 #define DL_CHECK(name)                                                                         \
   DL_HIT bool name([[maybe_unused]] const CheckParts& parts, [[maybe_unused]] PyObject* value, \
@@ -156,7 +156,7 @@ bool is_number(Py_ssize_t expected, Py_ssize_t number, const char* what, Found* 
   return false;
 }
 
-// Whether a key of a dict or an item of a set is the wanted one: constants by exact value, others by identity.
+// Whether a key of a dict or an item of a set is the expected one: constants by exact value, others by identity.
 bool is_key(const Key& wanted, PyObject* found) noexcept { return same_constant(wanted.object.get(), found); }
 
 bool derives(const CheckParts& parts, PyObject* cls) noexcept {
@@ -223,7 +223,7 @@ DL_CHECK(has_items_in_order) {
 DL_CHECK(set_lacks) {
   if (!PyAnySet_Check(value)) return false;
   for (SetItems items(value); items.next();) {
-    if (items.hash == parts.details->key.hash) return false;  // the name, or what may say that it equals it
+    if (items.hash == parts.details->key.hash) return false;  // the name, or an object that may claim to equal it
   }
   return true;
 }
@@ -236,8 +236,9 @@ DL_CHECK(begins_at) {
 DL_CHECK(can_be_written) { return accepts_writes(value); }
 
 DL_CHECK(state_is) { return matches_current_state(parts.object, found); }
-// The argument is [what abc.get_cache_token() returned, that function]. If a class was registered since and no recorded
-// isinstance() or issubclass() has another result, Python replaces the first item, so that the check holds again.
+// The argument is a list: the token that abc.get_cache_token() returned, and that function. If a class was registered
+// since, and no recorded isinstance() or issubclass() has another result, Python replaces the token: the check holds
+// again.
 DL_CHECK(nothing_was_registered) {
   const Ref now = Ref::steal(PyObject_CallNoArgs(PyList_GET_ITEM(parts.object, 1)));
   if (!now) PyErr_Clear();
@@ -259,7 +260,7 @@ Lasts with_order(const Parts&, PyObject* dict) noexcept { return keeps_order(dic
 Lasts with_class(const Parts&, PyObject* cls) noexcept { return type_version(cls) ? Lasts::Version : Lasts::Now; }
 Lasts if_frozen(const Parts&, PyObject* set) noexcept { return PyFrozenSet_Check(set) ? Lasts::Forever : Lasts::Now; }
 
-// Nobody can assign the class of an object of a static or immutable type that is no module's.
+// The __class__ of an object can't be assigned if its type is static or immutable, and not a module's.
 Lasts with_immutable_type(const Parts& parts, PyObject*) noexcept {
   auto* type = reinterpret_cast<PyTypeObject*>(parts.object);
   const bool stays = PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) && !PyType_IsSubtype(type, &PyModule_Type);
@@ -332,7 +333,7 @@ constexpr CheckKind kCheckKinds[] = {
      .hint = "each place of a view in its storage is compiled separately: call .clone() before",
      .wanted = "a tensor that begins at element {arg} of its storage", .given = "one that begins at element {offset}"},
     {.name = "accepts_writes", .argument = &kObject, .holds = can_be_written,
-     .text = "is no leaf and no view that autograd lets nobody mutate",
+     .text = "may be mutated under autograd",
      .change = "{place}: autograd forbids to mutate it (a leaf, or a view of one), and allowed it before",
      .hint = "mutate a clone, or call it under torch.no_grad()"},
     {.name = "present", .argument = &kObject, .holds = always, .lasts = forever, .replayed = Replayed::ByAddress,

@@ -18,15 +18,15 @@
 
 namespace dynamo_lite {
 
-// The parts of a check that its common kinds do without.
+// The parts of a check that only some kinds have.
 struct CheckDetails {
   Key key;                           // dict_has and the like: the key in question
   std::vector<Key> keys;             // dict_keys and set_order in order, set_items
-  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic: the other nodes' numbers
-  std::size_t written = 0;           // storages_distinct: how many of the nodes, the first ones, are written to
+  std::vector<std::uint32_t> nodes;  // same_as, distinct, storages_distinct, symbolic: numbers of the other nodes
+  std::size_t written = 0;           // storages_distinct: the graph writes to so many of them, which come first
 };
 
-// A check's argument, as its kind keeps it.
+// A check's argument, in the form that its kind compares with.
 struct CheckParts {
   CheckParts() = default;
   CheckParts(const CheckParts& other);
@@ -34,7 +34,7 @@ struct CheckParts {
   CheckParts& operator=(CheckParts&&) noexcept = default;
   CheckParts& operator=(const CheckParts& other) { return *this = CheckParts(other); }
 
-  // What is there under the key; `of_instance`: in the __dict__ of an instance.
+  // The container's item for the key. `of_instance`: of an instance's __dict__.
   DictLookup item_of(PyObject* container, bool of_instance) const noexcept;
 
   PyObject* object = nullptr;           // borrowed from `held`
@@ -45,23 +45,23 @@ struct CheckParts {
   GuardedObject held;
 };
 
-// What a check is made of: a value that the accessor found, no value, the frame, or relations of several nodes, which
-// are checked after all others.
+// The subject of a check: a value that the accessor found, a missing value, the frame, or several nodes. The last four
+// are relations, which are checked after all others.
 enum class Subject : std::uint8_t { Value, NoValue, Frame, Same, Distinct, StoragesDistinct, Symbolic };
 
-// How a replay (see replay.cpp) repeats a check of an object at the same address.
+// How a replay (see replay.h) repeats a check of an object at the same address.
 enum class Replayed : std::uint8_t {
   AsCheck,      // by the check itself
-  ByAddress,    // the address says enough
-  ByType,       // by the word that has its type
+  ByAddress,    // the address identifies it
+  ByType,       // by the word that contains its type
   ByTensor,     // by the words of the tensor
-  ByKeepingIt,  // the object is kept alive, so the address says enough
+  ByKeepingIt,  // the object is kept alive, so the address identifies it
 };
 
-// What a kind takes as its argument.
+// The argument that a kind takes.
 struct CheckArgument {
   const char* wanted;  // in words
-  // Makes the parts of it, or throws; false where it is not what is wanted.
+  // Makes the parts from it, or throws. False if the argument is of another sort.
   bool (*set)(CheckParts&, PyObject* arg, std::size_t node_count, const Liveness&);
 };
 
@@ -69,13 +69,13 @@ struct CheckKind {
   const char* name;
   const CheckArgument* argument;
   // Whether a value meets the check. `found`, if not null, may receive more than the value about a failure. Runs no
-  // Python and leaves no exception set; throws where there is no memory. Null for relations.
+  // Python and leaves no exception set; throws if memory is short. Null for relations.
   bool (*holds)(const CheckParts&, PyObject* value, Found* found) = nullptr;
-  // How long the fact lasts that the value meets the check; null: no longer than now.
+  // How long the fact lasts that the value meets the check; null: it must be checked in every walk.
   Lasts (*lasts)(const CheckParts&, PyObject* value) noexcept = nullptr;
   Replayed replayed = Replayed::AsCheck;
   Subject subject = Subject::Value;
-  bool of_instance_dict = false;  // it is made of the instance's __dict__ where that is a node too
+  bool of_instance_dict = false;  // it moves to the node of the instance's __dict__, if there is one
 
   // What follows are format strings of Python's. The check as a sentence without its subject; its fields are `arg` and
   // those in records/guards.py.
@@ -97,17 +97,17 @@ struct CheckKind {
 class Check {
  public:
   Check() = default;
-  // ValueError for a kind that is not there, TypeError for an argument that does not suit it. `node_count`: how many
-  // nodes the tree has, for the kinds that name others.
+  // Throws ValueError for an unknown kind, TypeError for an argument that doesn't suit it. `node_count`: the number of
+  // nodes in the tree, for kinds that name other nodes.
   Check(const char* kind, PyObject* arg, PyObject* reason, std::size_t node_count, const Liveness& liveness);
 
   bool holds(PyObject* value, Found* found) const {
     const bool is_common = exact_type_ != nullptr && reinterpret_cast<PyObject*>(Py_TYPE(value)) == exact_type_;
-    return is_common || kind_->holds(parts_, value, found);  // of the frame there is no value
+    return is_common || kind_->holds(parts_, value, found);  // for the frame `value` is null
   }
   Lasts lasts(PyObject* value) const noexcept { return kind_->lasts ? kind_->lasts(parts_, value) : Lasts::Now; }
 
-  // From now on it is made of the instance's __dict__.
+  // Makes the instance's __dict__ its subject.
   void move_to_instance_dict() noexcept { parts_.of_dict = true; }
   bool is_of_dict() const noexcept { return parts_.of_dict; }
 

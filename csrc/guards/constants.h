@@ -1,4 +1,4 @@
-// Constants and what it means for two to be the same one: bit for bit, where Python's == is more generous.
+// Constants, compared by type and bits: Python's == accepts more.
 #pragma once
 
 #include <Python.h>
@@ -11,8 +11,8 @@ namespace dynamo_lite {
 bool is_constant(PyObject* object) noexcept;
 
 // Whether `found` has the exact type and value of the constant `expected`: 1, 1.0 and True differ, 0.0 and -0.0 differ,
-// nans are the same if their bits are. Runs no Python, raises nothing. Where `expected` is (or contains) an object that
-// is no constant, that is compared by identity.
+// nans are the same if their bits are. Runs no Python and raises nothing. An `expected` that is not a constant, or an
+// item of it that isn't one, is compared by identity.
 bool same_constant(PyObject* expected, PyObject* found) noexcept;
 
 // Whether `found`, of a class that derives from the type of `expected` (int, float, complex, str or bytes), has its

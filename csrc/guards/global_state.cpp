@@ -47,10 +47,10 @@ std::string show_keys(std::uint64_t value) {
   return c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, value));
 }
 
-// Of Python, owned for the life of the process.
+// Python objects, owned for the life of the process.
 PyTypeObject* device_context = nullptr;
 PyObject* device_name = nullptr;
-PyObject* interpreter_stack_getter = nullptr;  // of _functorch, which torch's headers do not let be used from C++
+PyObject* interpreter_stack_getter = nullptr;  // of _functorch, which torch's headers don't export
 
 // The kinds of functorch's transforms in force, outermost first, as one number: digits base 32. -1 if unknown.
 std::int64_t functorch_transforms() noexcept {
@@ -73,13 +73,14 @@ constexpr std::array kAutocastDevices{
     c10::DeviceType::MTIA, c10::DeviceType::HPU,  c10::DeviceType::XLA, c10::DeviceType::PrivateUse1,
 };
 
-// How exact float32 kernels of a backend have to be.
+// The precision that float32 kernels of a backend must have.
 using PrecisionSetting = std::pair<const std::pair<at::Float32Backend, at::Float32Op>, at::Float32Precision>;
 constexpr std::array kPrecisionBackends{"all", "cuda", "mkldnn"};
 constexpr std::array kPrecisionOps{"", " conv", " rnn", " matmul"};
 constexpr int kPrecisionBits = 4;  // of each setting
 
-// Facts of at::Context: field of `Facts`, its type, member of the context (a private one), in words, how to show it.
+// Facts of at::Context: the field of `Facts`, its type, the private member of the context, its name for users, and the
+// function that shows it.
 // clang-format off
 #define DL_CONTEXT_FACTS(row) \
   row(deterministic, bool, _deterministic_algorithms, "deterministic algorithms", show_bool)                                       \
@@ -100,7 +101,7 @@ constexpr int kPrecisionBits = 4;  // of each setting
   row(matmul, std::int8_t, float32_matmul_precision, "float32 matmul precision", show_matmul)
 // clang-format on
 
-// What is read, remembered and compared. Which devices have autocast on is a matter of `excluded`.
+// What is read, remembered and compared. The dispatch keys in `excluded` tell which devices have autocast on.
 struct Facts {
   std::uint64_t included = 0, excluded = 0;             // this thread's dispatch keys
   std::uint64_t precisions = 0;                         // of float32, kPrecisionBits each
@@ -117,7 +118,7 @@ struct Facts {
   std::int8_t torch_function = 0;
   bool saved_hooks = false, node_hooks = false;
 
-  // No byte is padding: all are compared.
+  // All bytes are compared: there is no padding.
   bool operator==(const Facts& other) const noexcept { return std::memcmp(this, &other, sizeof(Facts)) == 0; }
 
   static Facts read() noexcept;
@@ -131,7 +132,7 @@ DL_REVEAL(Precisions, at::Context, fp32_precision);
 DL_REVEAL(FunctionState, at::impl::PythonTorchFunctionTLS, disabled_state_);
 DL_REVEAL(FunctionModes, at::impl::PythonTorchFunctionTLS, stack_);
 
-// Where torch keeps this thread's state: the same places for as long as the thread lives.
+// Where torch keeps this thread's state. The addresses don't change while the thread lives.
 struct ThreadPlaces {
   const c10::AutogradState* autograd = nullptr;
   const at::impl::PythonTorchFunctionTLS* torch_function = nullptr;
@@ -158,7 +159,7 @@ const ThreadPlaces& thread_places() noexcept {
   return places;
 }
 
-// Where torch keeps each setting. The map has all of them from the start, and a map's values stay where they are.
+// Where torch keeps each setting. Its map has all of them from the start, and the values of a map don't move.
 const auto& precision_settings() {
   static const auto found = [] {
     std::array<const PrecisionSetting*, kPrecisionBackends.size() * kPrecisionOps.size()> places{};  // null at the end
@@ -182,7 +183,7 @@ void read_context(Facts& facts) noexcept {
 #undef DL_READ
 }
 
-// A function of the modules whose hooks make no observable difference, as the frame compiler lists them.
+// Whether the hook is a function of the modules whose hooks have no observable effect, which the frame compiler lists.
 bool loses_nothing(PyObject* hook) noexcept {
   PyObject* module = PyFunction_Check(hook) ? PyFunction_GET_MODULE(hook) : nullptr;
   return module && PyUnicode_Check(module) &&
@@ -190,7 +191,7 @@ bool loses_nothing(PyObject* hook) noexcept {
           PyUnicode_CompareWithASCIIString(module, "torch.utils.checkpoint") == 0);
 }
 
-// Whether hooks of the program's see what autograd saves: of compiled code another set of tensors than of eager's.
+// Whether the program has hooks that see the tensors that autograd saves. Compiled code saves others than eager.
 bool sees_saved(const at::impl::SavedTensorDefaultHooksTLS& saved) noexcept {
   if (saved.stack.empty()) return false;
   const auto& [pack, unpack] = saved.stack.top();
@@ -210,7 +211,7 @@ void read_thread(Facts& facts) noexcept {
   facts.function_modes = static_cast<std::int64_t>((places.torch_function->*revealed(FunctionModes{})).size());
   facts.saved_hooks = sees_saved(*places.saved);
   facts.node_hooks = !places.node_hooks->empty();
-  // A dispatch mode on the stack includes the key for Python, a transform the front key of its own.
+  // A dispatch mode on the stack includes the key for Python; a transform includes its own front key.
   const bool has_modes = keys.included_.has(c10::DispatchKey::Python);
   facts.dispatch_modes = has_modes ? c10::impl::TorchDispatchModeTLS::stack_len() : 0;
   const bool in_functorch = keys.included_.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
@@ -230,7 +231,7 @@ DL_HIT Facts Facts::read() noexcept {
   return facts;
 }
 
-// Each fact by its name, in words. The last one, the dispatch keys, most of the others change too.
+// The name of each fact and its value in words. The last one, the dispatch keys, changes with most of the others.
 std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
 #define DL_WORDS(name, type, member, text, show) {text, show(facts.name)},
   std::vector<std::pair<std::string, std::string>> words{
@@ -268,8 +269,8 @@ std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
   return words;
 }
 
-// A mode on one of the stacks: the same one is meant, or, for the mode that `torch.device` used as a context and
-// set_default_device put there, one of the same device. Held weakly: a mode that was deallocated is no mode.
+// A torch function mode, held weakly. It equals itself. One that `torch.device` as a context or set_default_device has
+// pushed equals any other one of the same device.
 struct Mode {
   Ref reference;  // a weak reference
   std::optional<c10::Device> device;
@@ -277,7 +278,7 @@ struct Mode {
 
 struct Snapshot {
   Facts facts;
-  std::vector<Mode> modes;  // torch function modes, outermost first; of dispatch modes no trace depends
+  std::vector<Mode> modes;  // torch function modes, outermost first; no trace depends on dispatch modes
 };
 
 struct StateObject {
@@ -292,8 +293,8 @@ std::optional<c10::Device> default_device(PyObject* mode) noexcept {
   return reinterpret_cast<THPDevice*>(device)->device;
 }
 
-// Calls visit(mode) for each torch function mode in force, outermost first, until it returns false; whether it never
-// did.
+// Calls visit(mode) for each torch function mode in force, outermost first, until it returns false. Returns whether it
+// returned true for all.
 template <class Visit>
 bool each_mode(Visit visit) {
   const auto* interpreter = getPyInterpreter();
@@ -412,8 +413,8 @@ DL_HIT bool matches_current_state(PyObject* state, Found* found) {
 
 namespace {
 
-// A block of inference mode. Torch's own object leaves the block when it is deallocated: where a graph failed in the
-// block that is after the state was restored, and whenever the last traceback goes.
+// A block of inference mode. torch's own object exits the block when it is deallocated. If a graph fails in the block,
+// that is after the state was restored: when the last traceback is dropped.
 struct InferenceBlock {
   static constexpr bool kIsHeapObject = true;
   PyObject_HEAD c10::AutogradState autograd;

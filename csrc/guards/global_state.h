@@ -1,4 +1,6 @@
-// torch's state that is on no tensor: read, remembered, compared.
+// torch's state that belongs to no tensor: grad mode, autocast, settings of backends and the like.
+//
+// Owns: what a GlobalState remembers; torch function modes weakly. Borrows nothing.
 #pragma once
 
 #include "guards/found.h"
@@ -9,7 +11,8 @@
 
 namespace dynamo_lite {
 
-// Whether torch's own functions return what guards read at the places that torch's headers named when this was built.
+// Whether guards, which read at the offsets that torch's headers had when this was built, read the same as torch's own
+// functions return.
 bool state_layout_fits() noexcept;
 
 // Whether `object` is a dynamo_lite._C.GlobalState.
@@ -18,13 +21,13 @@ bool is_global_state(PyObject* object) noexcept;
 // Whether this thread's state is what the GlobalState has. `found`, if not null, receives the differences.
 bool matches_current_state(PyObject* state, Found* found);
 
-// What a graph that fails half-way may have changed: grad and inference mode, autocast, dispatch keys.
+// The state that a graph which fails may leave changed: grad and inference mode, autocast, dispatch keys.
 class KeptState {
  public:
   [[gnu::noinline]] KeptState();
-  // Puts this thread's state back to what it was, and what attention may use in the whole process.
+  // Restores this thread's state, and the process's settings of attention.
   [[gnu::cold, gnu::noinline]] void restore() const;
-  // This thread's state alone.
+  // Restores this thread's state.
   [[gnu::cold, gnu::noinline]] void restore_thread() const;
 
  private:

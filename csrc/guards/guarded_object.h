@@ -17,21 +17,21 @@ class Liveness {
   PyObject* callback() const noexcept { return object_.get(); }
 
  private:
-  Ref object_;              // a callable of ours; no part of any cycle
+  Ref object_;              // a callable of ours, which is in no reference cycle
   bool* flag_ = &no_flag_;  // inside object_
-  static bool no_flag_;     // false: a tree that was not created, or was cleared
+  static bool no_flag_;     // false: for trees that were not created, or were cleared
 };
 
-// One object, held weakly where its type allows, else strongly. The pointer may be compared and followed as long as
-// the Liveness is alive: so the address can never be another object's.
+// One object, held weakly if its type allows that, else strongly. While the Liveness is alive the pointer may be
+// compared and followed, and no other object can have the address.
 class GuardedObject {
  public:
   GuardedObject() noexcept = default;
-  // Constants and objects without weak references strongly, others weakly; all strongly with a Liveness that was not
-  // created.
+  // Holds constants and objects without weak references strongly, others weakly. With a Liveness that was not created
+  // it holds all strongly.
   void hold(PyObject* object, const Liveness& liveness);
   PyObject* get() const noexcept { return object_; }
-  // The object for a report, None where it was deallocated; a new reference.
+  // The object for a report, or None if it was deallocated; a new reference.
   Ref share() const noexcept;
   // A borrowed reference to what this owns: the object itself, or a weak reference to it.
   PyObject* keeper() const noexcept { return keeper_.get(); }

@@ -55,7 +55,7 @@ Ref new_tree(std::unique_ptr<GuardTree> tree) {
   return self;
 }
 
-// The frame that a tree is tried on: one that a FrameView shows, or one that has these locals and nothing else.
+// The frame to test a tree on: that of a FrameView, or one that has the locals of a tuple and nothing else.
 class TriedFrame {
  public:
   TriedFrame(const GuardTree& tree, py::handle frame) {

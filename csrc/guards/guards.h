@@ -1,9 +1,9 @@
 // Guard trees: what the translation of a frame assumed, checked before its code runs.
 //
-// The room guards/: accessors reach values from a frame, checks test them, a tree of both is walked once a call.
-// Enters: what Python builds through `GuardTree.child` and `.check`; at run time a frame's slots, borrowed.
-// Leaves: whether all holds, the captured values, or a `Failure` that says what did not hold and why.
-// Nothing here runs Python code of the program's or leaves an exception set while it checks.
+// The room guards/: accessors reach values from a frame, checks test them, and a tree of both is walked in every call.
+// Enters: the nodes and checks that Python adds with `GuardTree.child` and `.check`; at run time a frame's slots,
+// borrowed. Leaves: whether all holds, with the captured values; or a `Failure` with the check that failed, and on
+// what. Checking runs none of the program's Python and leaves no exception set.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -15,7 +15,7 @@ namespace dynamo_lite {
 
 class GuardTree;
 
-// The slots behind a FrameView, borrowed; throws where it shows none. The hook's function.
+// Returns the slots that a FrameView shows, borrowed; throws if it shows none. A function of the hook's.
 using FrameReader = const FrameSlots& (*)(pybind11::handle view);
 
 void register_guards(pybind11::module_& module, FrameReader reader);
@@ -29,16 +29,16 @@ GuardTree& guard_tree(PyObject* object) noexcept;
 // A new GuardTree of the same assumptions, with nothing remembered. Throws.
 Ref copied_tree(PyObject* object);
 
-// One load: false for good once an object that the tree holds weakly was deallocated. check() then fails.
+// False for good once an object that the tree holds weakly was deallocated: check() then fails. Takes one load.
 bool is_valid(const GuardTree& tree) noexcept;
 
-// The hot path. Whether all assumptions hold of a frame that has not begun. On true, `captured` owns the tuple of
-// captured values, or is empty where the tree captures nothing. Runs no Python, leaves no exception set; where there is
-// no memory it is a miss.
+// The hot path: whether all assumptions hold for a frame that has not begun. If so, `captured` owns the tuple of
+// captured values, or is empty if the tree captures nothing. Runs no Python and leaves no exception set. Without memory
+// it is a miss.
 bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
 
-// The same walk, which reports what failed: a new Failure; empty where everything holds. Throws where the Failure can't
-// be made. Never runs the guarded program's Python.
+// Does the same walk and reports the first failure as a new Failure, or is empty if everything holds. Throws if the
+// Failure can't be created. Runs none of the program's Python.
 pybind11::object explain(GuardTree& tree, const FrameSlots& frame);
 
 }  // namespace dynamo_lite

@@ -26,7 +26,8 @@ c10::Storage memory_like(const c10::Storage& other) {
                                                             c10::GetAllocator(c10::kMeta), /*resizable=*/true));
 }
 
-// A tensor like `like`, a plain one on the meta device, over the memory of `base`; of None: over new memory.
+// Creates a tensor like `like`, which is a plain one on the meta device, over the memory of `base`, or over new memory
+// if that is None.
 py::object copy_metadata(py::handle like, py::handle base) {
   const at::Tensor& tensor = tensor_of(like);
   TORCH_CHECK(tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python), "not a plain tensor without data");

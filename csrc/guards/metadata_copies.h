@@ -1,4 +1,4 @@
-// Tensors with the metadata of others, for fakes: nothing of it is computed again, symbolic sizes neither.
+// Creates tensors with the metadata of others, for fakes. Nothing is computed again, not even symbolic sizes.
 #pragma once
 
 #include <pybind11/pybind11.h>

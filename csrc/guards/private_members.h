@@ -1,6 +1,6 @@
-// Reading torch's settings where torch keeps them. Its accessors are calls into other libraries, some with look-ups by
-// hash; a guard makes them at every call of compiled code. The fields are private: naming a member in an explicit
-// instantiation is where C++ lets anyone do that.
+// Access to private fields of torch's classes. Its accessors are calls into other libraries, some with look-ups by
+// hash, and guards read the fields at every call of compiled code. C++ lets anyone name a private member in an explicit
+// instantiation of a template.
 #pragma once
 
 // After this, `object.*revealed(Tag{})` is the member `type::name` of an object.

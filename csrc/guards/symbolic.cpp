@@ -31,7 +31,7 @@ bool power(std::int64_t& base, std::int64_t exponent) noexcept {
   return true;
 }
 
-// The integer that a float is.
+// Converts a float that is an integer.
 bool exact(double given, std::int64_t& number) noexcept {
   if (!(std::fabs(given) <= kExact)) return false;
   number = static_cast<std::int64_t>(given);
@@ -54,7 +54,7 @@ bool float_power(std::int64_t& left, std::int64_t right) noexcept {
   return base > 0 && std::isfinite(base) && std::isfinite(exponent) && std::isfinite(power);
 }
 
-// Operations that always have a result: of integers; of floats to an integer or a float; of integers in floats.
+// Operations that always have a result: on integers; on floats, to an integer or a float; on integers in floats.
 template <auto function>
 bool integers(std::int64_t& left, std::int64_t right) noexcept {
   left = function(left, right);
@@ -78,7 +78,7 @@ bool integers_in_floats(std::int64_t& left, std::int64_t right) noexcept {
   return exact(float_of(left), left) && exact(float_of(right), other) && function(left, other);
 }
 
-// Of one number; the second parameter is not used. Of a float, to one that must be finite or to an integer.
+// Operations on one float, to a float that must be finite or to an integer. The second parameter is not used.
 template <double (*function)(double)>
 bool finite(std::int64_t& number, std::int64_t) noexcept {
   const double found = function(float_of(number));
@@ -129,7 +129,7 @@ bool load_float(const TensorShape&, PyObject* value, std::int64_t, std::int64_t&
 
 enum class Operands : std::uint8_t { Tensor, TensorAndDim, Number, Constant, One, Two };
 
-// A row for each name. What it has no number for (`load` or `compute` returns false), no fact holds of.
+// A row for each name. If `load` or `compute` returns false there is no number, and the fact doesn't hold.
 struct SymbolicOperation {
   const char* name;
   Operands operands;
@@ -162,7 +162,7 @@ const SymbolicOperation kOperations[] = {
     {"float", Operands::Number, nullptr, load_float},
     kPushConstant,
     {"float_const", Operands::Constant, nullptr, load_float},
-    // Of and to integers, as Python has them. Conditions are 0 or 1.
+    // On integers, to integers, as in Python. Conditions are 0 or 1.
     {"add", kTwo, [](Int& a, Int b) noexcept { return !__builtin_add_overflow(a, b, &a); }},
     {"mul", kTwo, [](Int& a, Int b) noexcept { return !__builtin_mul_overflow(a, b, &a); }},
     {"floordiv", kTwo, divide<false>},
@@ -177,7 +177,7 @@ const SymbolicOperation kOperations[] = {
     {"and", kTwo, integers<[](Int a, Int b) { return a != 0 && b != 0; }>},
     kOr,
     {"not", kOne, integers<[](Int a, Int) { return a == 0; }>},
-    // Of floats: to floats, to conditions, to integers.
+    // On floats: to floats, to conditions, to integers.
     {"float_of", kOne, float_of_integer},  // of an integer
     {"float_add", kTwo, floats<std::plus<double>{}>},
     {"float_sub", kTwo, floats<std::minus<double>{}>},
@@ -204,7 +204,7 @@ const SymbolicOperation kOperations[] = {
     {"floor", kOne, rounded<std::floor>},
     {"ceil", kOne, rounded<std::ceil>},
     {"round", kOne, rounded<std::nearbyint>},
-    // Of integers in floats, to integers.
+    // On integers in floats, to integers.
     {"bit_and", kTwo, integers_in_floats<integers<std::bit_and<Int>{}>>},
     {"bit_or", kTwo, integers_in_floats<integers<std::bit_or<Int>{}>>},
     {"bit_xor", kTwo, integers_in_floats<integers<std::bit_xor<Int>{}>>},
@@ -232,7 +232,7 @@ void SymbolicFacts::add(PyObject* instructions, const std::vector<std::uint32_t>
     add_instruction(PyTuple_GET_ITEM(rows.get(), i), places, stack);
   }
   if (stack.size() != 1) raise(PyExc_ValueError, "a symbolic program leaves one number, not %zu", stack.size());
-  // A fact of which something else is made, or a constant, is copied to be looked at.
+  // A fact that another one computes with, or that is a constant, is copied, so that it has a cell of its own.
   const bool is_own = !cells_.empty() && cells_.back().to == stack.back() && cells_.back().fact == facts_;
   if (!is_own) register_of(kOr, stack.back(), stack.back(), facts_);
   cells_.back().is_held = 1;
@@ -258,7 +258,7 @@ void SymbolicFacts::add_instruction(PyObject* tuple, const std::vector<std::uint
     is_right = read({}, PyTuple_GET_ITEM(tuple, i + 1), 0, numbers[i]);
   }
   is_right = is_right && (!row->is_read() || static_cast<std::uint64_t>(numbers[0]) < places.size());
-  if (!is_right) raise(PyExc_ValueError, "%R is no instruction that a symbolic program has here", tuple);
+  if (!is_right) raise(PyExc_ValueError, "%R is not an instruction that can follow here", tuple);
   std::uint32_t operands[2] = {};
   for (std::size_t left = row->taken(); left > 0; stack.pop_back()) operands[--left] = stack.back();
   if (row->is_read()) {

@@ -22,7 +22,7 @@ namespace dynamo_lite {
 
 namespace {
 
-// What TensorImpl's virtual accessors would hide behind Python for some subclasses.
+// TensorImpl's virtual accessors would call Python for some subclasses.
 DL_REVEAL(AutogradMeta, c10::TensorImpl, autograd_meta_);
 DL_REVEAL(Device, c10::TensorImpl, device_opt_);
 DL_REVEAL(SizesAndStrides, c10::TensorImpl, sizes_and_strides_);
@@ -46,7 +46,7 @@ bool may_inherit_gradients(const torch::autograd::AutogradMeta* meta) noexcept {
   return meta && !meta->requires_grad_ && !meta->grad_fn_ && meta->is_view_;
 }
 
-// As TensorImpl::requires_grad() finds it, mostly without its calls.
+// What TensorImpl::requires_grad() returns, mostly without its calls.
 bool requires_grad(const c10::TensorImpl& impl) noexcept {
   const auto* meta = autograd_of(impl);
   if (may_inherit_gradients(meta)) [[unlikely]]
@@ -164,7 +164,7 @@ bool accepts_writes(PyObject* object) noexcept {
 
 PyObject* tensor_grad(PyObject* object) noexcept {
   try {
-    return THPVariable_Wrap(impl_of(object).grad());  // the tensor's own warns of one that is no leaf
+    return THPVariable_Wrap(impl_of(object).grad());  // at::Tensor::grad() warns if the tensor isn't a leaf
   } catch (const std::exception&) {
     PyErr_Clear();
     return nullptr;
@@ -277,7 +277,7 @@ bool TensorFacts::words(PyObject* object, std::vector<const void*>& words) {
   add(type_word(object), tensor);
   add(&(impl.*revealed(DataType{})), &(impl.*revealed(KeySet{})));  // dtype, device, flags and dispatch keys
   const auto& shape = impl.*revealed(SizesAndStrides{});
-  // Before the numbers is how many there are, then the address of those that do not lie within.
+  // First comes their count, then the address of those that are stored elsewhere.
   const auto* numbers = reinterpret_cast<const std::int64_t*>(&shape);
   add(numbers, numbers + 1);
   if (shape.size() != 0) {
@@ -312,7 +312,7 @@ std::vector<Difference> TensorFacts::differences(const TensorFacts& other) const
 
 namespace {
 
-// The addresses of what an object lets others look at, as arrays do. Where it refuses, all there are.
+// The addresses of an object's buffer, as arrays have one. If it refuses access, all addresses.
 bool buffer_range(PyObject* object, const char*& begin, const char*& end) noexcept {
   Py_buffer view;
   if (PyObject_GetBuffer(object, &view, PyBUF_STRIDED_RO) != 0) {
@@ -333,7 +333,7 @@ bool buffer_range(PyObject* object, const char*& begin, const char*& end) noexce
   return !empty;
 }
 
-// The addresses of the tensor's storage; those of the storage's record where it has no memory of its own (meta).
+// The addresses of the tensor's storage. If it has no memory (meta), those of the storage's record.
 bool storage_range(PyObject* object, const char*& begin, const char*& end) noexcept {
   if (object && !is_tensor(object)) return PyObject_CheckBuffer(object) && buffer_range(object, begin, end);
   if (!object) return false;
@@ -371,7 +371,7 @@ bool StoragesDistinct::holds(const std::vector<PyObject*>& tensors, std::size_t 
   };
   if (all_apart()) return true;
   std::sort(order_.begin(), order_.end(), [this](auto a, auto b) { return ranges_[a].begin < ranges_[b].begin; });
-  // What reaches farthest so far, of all and of those that are written to.
+  // The ranges with the highest end so far: of all, and of those that are written to.
   const Range* any = nullptr;
   const Range* changed = nullptr;
   for (const std::size_t at : order_) {

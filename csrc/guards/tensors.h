@@ -1,4 +1,6 @@
-// What a guard reads of a tensor, straight from its TensorImpl.
+// Facts of tensors, read from the fields of their TensorImpl.
+//
+// Owns nothing but numbers. Borrows tensors for the time of a call.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -27,32 +29,32 @@ namespace py = pybind11;
 // Whether the object is a tensor; no __instancecheck__ is run.
 bool is_tensor(PyObject* object) noexcept;
 
-// The facts of a tensor that a check compares, by their names in a `Difference`, with a hint for the user each.
+// The names of the facts that a check compares, as in a `Difference`, each with a hint for the user.
 py::dict hints_of_tensor_facts();
 
-// The sizes of instances of torch's types whose fields guards read, by the names of the types.
+// For torch's types whose fields guards read: the sizes of their instances, by the names of the types.
 py::dict sizes_of_torch_objects();
 
-// What guards read of a tensor at the places that torch's headers named when this was built. Where the tensor itself
-// is not at its place, or it has too many dimensions, nothing else is read. Throws if `object` is not a tensor.
+// What guards read from a tensor at the offsets that torch's headers had when this was built. If that isn't where the
+// tensor is, or if it has too many dimensions, nothing else is read. Throws if `object` is not a tensor.
 py::dict tensor_layout(PyObject* object);
 
 // Whether a __torch_dispatch__ written in Python may handle operators on the tensor.
 bool has_python_dispatch(PyObject* tensor) noexcept;
 
-// Whether the tensor's sizes or strides are what Python says. `object` is a tensor.
+// Whether Python code computes the tensor's sizes or strides. `object` is a tensor.
 bool computes_sizes(PyObject* object) noexcept;
 
 // Whether autograd lets an operator mutate the tensor where gradients are required: it refuses leaves, their views, and
-// views that were created without gradients or by an operator with several results. False where it is no tensor.
+// views that were created without gradients or by an operator with several results. False for other objects.
 bool accepts_writes(PyObject* object) noexcept;
 
-// The tensor's .grad, or None; a new reference, null (no exception set) where it has no Python object and none can be
-// made. `object` is a tensor.
+// The tensor's .grad, or None; a new reference. Null, with no exception set, if it has no Python object and none can be
+// created. `object` is a tensor.
 PyObject* tensor_grad(PyObject* object) noexcept;
 
-// The sizes and strides that a tensor has, and where in its storage it begins, in elements; good while it lasts and is
-// not resized.
+// A tensor's sizes and strides, and its offset in the storage, in elements. Valid until the tensor is resized or
+// deallocated.
 struct TensorShape {
   const std::int64_t* sizes = nullptr;
   const std::int64_t* strides = nullptr;
@@ -60,28 +62,28 @@ struct TensorShape {
   std::int64_t offset = -1;
 };
 
-// Of no dimension, and with the offset -1, where the object is no tensor that has them as numbers.
+// Without dimensions, and with the offset -1, if the object is not a tensor or has symbolic sizes.
 TensorShape shape_of(PyObject* object) noexcept;
 
-// The facts that a graph is specialised to: dtype, device, dispatch keys, requires_grad, sizes and strides as the
-// TensorImpl keeps them. What a subclass computes in Python (__torch_dispatch__ sizes) is not checked.
+// The facts that a graph is specialized for: dtype, device, dispatch keys, requires_grad, sizes and strides as the
+// TensorImpl has them. Sizes that a subclass computes in Python (__torch_dispatch__) are not checked.
 class TensorFacts {
  public:
-  // ValueError where the tensor is one whose facts cannot be guarded (symbolic sizes, nested), TypeError where it is
-  // none.
+  // Throws ValueError if the tensor can't be guarded (symbolic sizes, nested), TypeError for other objects.
   static std::unique_ptr<TensorFacts> of(PyObject* tensor);
-  // Of (tensor, dims whose sizes are free, dims whose strides are): symbolic programs say what those may be.
-  // Null where it is no tuple.
+  // Of a tuple (tensor, dims with any size, dims with any stride), which symbolic programs restrict. Null for other
+  // objects.
   static std::unique_ptr<TensorFacts> with_free_dims(PyObject* tuple);
-  // All but sizes and strides, of any tensor: what those follow from is guarded for itself. TypeError where it is none.
+  // All facts but sizes and strides, of any tensor: the inner tensors from which these follow have guards of their own.
+  // Throws TypeError for other objects.
   static std::unique_ptr<TensorFacts> without_sizes(PyObject* tensor);
 
   // Whether a tensor has the same facts. Dispatch keys are compared as far as this thread's included and excluded sets
   // leave them visible. `found`, if not null, receives the differences.
   bool match(PyObject* object, Found* found) const;
 
-  // Appends the addresses of the words that `match` depends on (and maybe of some that it does not), each in memory
-  // that is alive if the words before it are what they were. False where they are unknown.
+  // Appends the addresses of the words that `match` depends on (and maybe of others). Each is in memory that is alive
+  // if the words before it are unchanged. False if the addresses are unknown.
   static bool words(PyObject* tensor, std::vector<const void*>& words);
 
  private:
@@ -102,9 +104,9 @@ class TensorFacts {
   c10::DimVector strides_;  // elements; empty where the layout has none
 };
 
-// Whether the first `written` of these tensors and arrays share memory with no other: neither a storage nor an
-// overlapping range of addresses. Nulls and tensors without storage share with nobody. Remembers the order of
-// addresses, so that it need not sort again.
+// Whether none of the first `written` of these tensors and arrays shares memory with another one: a storage, or a range
+// of addresses. Nulls and tensors without storage share none. Remembers the order of addresses, so that it is rarely
+// sorted again.
 class StoragesDistinct {
  public:
   [[gnu::noinline]] bool holds(const std::vector<PyObject*>& tensors, std::size_t written);

@@ -84,6 +84,12 @@ def keywords(x, **options):
     return x + len(options)
 
 
+def products(x, pairs):
+    for at, each in pairs:
+        x = x + at * each
+    return x
+
+
 def lookup(x, options):
     return x + options.get("scale", 1)
 
@@ -178,6 +184,11 @@ def halves():
             summed,
             [(IDS, iter([1, 2])), (IDS, iter([1]))],
             f"the 2nd item that numbers yields: nothing there, was there. Hint: {_EACH}",
+        ),
+        (
+            products,
+            [(IDS, enumerate(iter([1, 2]))), (IDS, enumerate(iter([1])))],
+            f"the 2nd item that the iterable of pairs yields: nothing there, was there. Hint: {_EACH}",
         ),
         (
             lookup,
