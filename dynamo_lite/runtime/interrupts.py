@@ -61,8 +61,17 @@ def _is_from_another_thread(error: BaseException, innermost: types.TracebackType
     if roles.raises_nothing(code, offset):
         return True
     had_none = not error.args or str(error.args[0]).startswith(_ADDED_BY_FX)
-    sets_its_arguments = isinstance(getattr(type(error), "__init__", None), types.FunctionType)
-    return not roles.sets_error(code, offset) and (had_none or sets_its_arguments)
+    return not roles.sets_error(code, offset) and (had_none or _may_set_arguments(type(error)))
+
+
+def _may_set_arguments(cls: type[BaseException]) -> bool:
+    """Whether an exception that is created without arguments may have some: its class has an ``__init__`` in Python
+    that can be called without any."""
+    init = getattr(cls, "__init__", None)
+    if not isinstance(init, types.FunctionType):
+        return False
+    required = init.__code__.co_argcount - len(init.__defaults__ or ())
+    return required <= 1 and init.__code__.co_kwonlyargcount <= len(init.__kwdefaults__ or ())
 
 
 _ADDED_BY_FX = "While executing "

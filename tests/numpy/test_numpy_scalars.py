@@ -239,3 +239,15 @@ def test_tensors_made_of_scalars():
     compiled = dl.compile(fn, backend="eager", fullgraph=True)
     for one, other in zip(fn(torch.ones(2), a), compiled(torch.ones(2), a)):
         assert one.dtype is other.dtype and torch.equal(one, other)
+
+
+def test_errors_of_numpy_classes_are_caught_in_the_program():
+    """The class of numpy's error sets its arguments in Python, and C raises it."""
+
+    def fn(x, text):
+        try:
+            return x + 1, np.float64(2.5) > text
+        except TypeError as error:
+            return x * 2, str(error)
+
+    check(fn, tensor(2), "ab", others=[(tensor(2), 2.0)], graphs=None, recompiles=True)
