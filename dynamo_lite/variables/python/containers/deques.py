@@ -51,10 +51,11 @@ class DequeVariable(MutableSequence):
     def method___init__(
         self, tx: Translator, iterable: VariableTracker | None = None, maxlen: VariableTracker | None = None
     ) -> VariableTracker:
-        is_limited = maxlen is not None and not tx.is_none(maxlen)
-        if is_limited and not issubclass(maxlen.python_type(), int):  # CPython doesn't call its __index__
-            tx.raise_error(TypeError, "an integer is required")
-        limit = tx.index_value(maxlen) if is_limited else None
+        limit = None
+        if maxlen is not None and not tx.is_none(maxlen):
+            if not issubclass(maxlen.python_type(), int):  # CPython doesn't call its __index__
+                tx.raise_error(TypeError, "an integer is required")
+            limit = tx.index_value(maxlen)
         self._record_mutation(tx)
         self.items = tx.evaluate(deque, ((), limit))
         return ConstantVariable(None) if iterable is None else self.method_extend(tx, iterable)
