@@ -124,8 +124,8 @@ def test_a_break_shows_locals_and_stack():
 def test_the_graph_breaks_at_the_first_value_that_cpython_must_create(monkeypatch):
     """Of four frames, three take two attempts, although the value that is created last is planned first."""
     begun = []
-    begin = restart_loop.begin
-    monkeypatch.setattr(restart_loop, "begin", lambda *args: begun.append(1) or begin(*args))
+    begin = restart_loop._begin
+    monkeypatch.setattr(restart_loop, "_begin", lambda *args: begun.append(1) or begin(*args))
 
     def program(x):
         y = x + 1
