@@ -78,8 +78,11 @@ class FrameIdentity:
 
     @cached_property
     def forward(self) -> FunctionType | None:
-        """The ``forward`` that a frame of a module's call is for."""
-        forward = getattr(type(self.module), "forward", None) if calls_module(self.code) else None
+        """The ``forward`` that a frame of a module's call is for. For other frames it uses no builtins: the program may
+        have replaced them."""
+        if not calls_module(self.code):
+            return None
+        forward = getattr(type(self.module), "forward", None)
         return forward if isinstance(forward, FunctionType) else None
 
     @cached_property

@@ -250,4 +250,4 @@ def test_errors_of_numpy_classes_are_caught_in_the_program():
         except TypeError as error:
             return x * 2, str(error)
 
-    check(fn, tensor(2), "ab", others=[(tensor(2), 2.0)], graphs=None, recompiles=True)
+    check(recompiling(fn), tensor(2), "ab", others=[(tensor(2), 2.0)], graphs=None)
