@@ -25,20 +25,8 @@ std::uint64_t word_at(const void* at) noexcept {
 
 }  // namespace
 
-DL_HIT bool Replay::holds() {
-  if (!is_ready_) return false;
-  if (steps_hold()) {
-    backoff_ -= backoff_ > 1;
-    return true;
-  }
-  is_ready_ = false;
-  const std::uint32_t walks = memory_.walks_;
-  earliest_ = walks > UINT32_MAX - kMaxBackoff - 2 ? UINT32_MAX : walks + 1 + backoff_;
-  backoff_ = std::min(2 * backoff_, kMaxBackoff);
-  return false;
-}
-
-DL_HIT inline bool Replay::steps_hold() {
+// Part of holds(): an inline function of a section of its own conflicts with others of that section.
+inline bool Replay::steps_hold() {
   if (!watched_.unchanged()) return false;
   for (const auto& [child, value] : steps_.roots) {
     Ref& owned = memory_.owned_[child];
@@ -54,6 +42,19 @@ DL_HIT inline bool Replay::steps_hold() {
     if (!check->holds(value, nullptr)) return false;
   }
   return true;
+}
+
+DL_HIT bool Replay::holds() {
+  if (!is_ready_) return false;
+  if (steps_hold()) {
+    backoff_ -= backoff_ > 1;
+    return true;
+  }
+  is_ready_ = false;
+  const std::uint32_t walks = memory_.walks_;
+  earliest_ = walks > UINT32_MAX - kMaxBackoff - 2 ? UINT32_MAX : walks + 1 + backoff_;
+  backoff_ = std::min(2 * backoff_, kMaxBackoff);
+  return false;
 }
 
 DL_HIT bool Replay::words_hold() const noexcept {
