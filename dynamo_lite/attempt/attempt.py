@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import CodeType
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from dynamo_lite import config
 from dynamo_lite.attempt.provenance import Provenance
@@ -22,6 +22,7 @@ from dynamo_lite.variables.core.record_interfaces import Clearable
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues
+from .room_states import RoomStates
 from .torch_state import TorchState
 
 _Kept = TypeVar("_Kept", bound=Clearable)
@@ -95,8 +96,7 @@ class Attempt:
         """The step count at which tracing stops at the limit, or specializes numbers."""
         self.specialized_at: dict[int, Site] = {}
         """The steps before which this attempt specialized numbers, and the instruction at each."""
-        self._states: dict[type, Any] = {}
-        """Class -> its instance that rooms keep for this attempt."""
+        self._states = RoomStates()
         self.reprs: list[VariableTracker] = []
         """Containers whose ``repr`` is being computed, to detect recursion."""
         self.has_handlers = False
@@ -147,10 +147,7 @@ class Attempt:
 
     def state(self, kind: type[_Kept]) -> _Kept:
         """The one instance of a class that a room keeps for this attempt."""
-        found: _Kept | None = self._states.get(kind)
-        if found is None:
-            found = self._states[kind] = kind()
-        return found
+        return self._states.of(kind)
 
     def _node_origin(self) -> NodeOrigin | None:
         return None if self.innermost is None else self.innermost.node_origin()

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.fx
 
 from dynamo_lite import _C
 from dynamo_lite.attempt.attempt import Attempt
+from dynamo_lite.attempt.room_states import RoomStates
 from dynamo_lite.codegen.emitter import result_name
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reason import BreakReason
@@ -83,8 +84,7 @@ class Planner:
         """Placeholders of leaves that require gradients only inside -> the local that keeps each."""
         self._replayed: set[VariableTracker] = set()
         """Mutated objects whose stores are planned already."""
-        self._states: dict[type, Any] = {}
-        """Class -> its instance that rooms keep for this plan."""
+        self._states = RoomStates()
         self.grad_mode: bool = attempt.torch_state.initial_grad_mode
         """The grad mode at this point of the new code. (The graph restores the mode that it is called in.)"""
 
@@ -266,10 +266,7 @@ class Planner:
 
     def state(self, kind: type[_State]) -> _State:
         """The one instance of a class that a room keeps for this plan."""
-        found: _State | None = self._states.get(kind)
-        if found is None:
-            found = self._states[kind] = kind()
-        return found
+        return self._states.of(kind)
 
     def replay_once(self, tracker: VariableTracker) -> None:
         """Plan the pending stores to an object now: a value is created from its new state."""
