@@ -97,7 +97,7 @@ bool set_nodes(CheckParts& parts, PyObject* arg, std::size_t node_count, const L
   return hold(parts, arg, liveness);
 }
 
-// A pair of lists: nodes that the graph writes to, and others.
+// The argument is a pair of lists: the nodes whose tensors the graph mutates, and other nodes.
 bool set_storages(CheckParts& parts, PyObject* arg, std::size_t node_count, const Liveness& liveness) {
   const bool is_pair = PyTuple_Check(arg) && PyTuple_GET_SIZE(arg) == 2;
   add_nodes(parts, is_pair ? PyTuple_GET_ITEM(arg, 0) : arg, node_count);

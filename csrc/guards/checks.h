@@ -26,7 +26,7 @@ struct CheckDetails {
   std::size_t written = 0;           // storages_distinct: the graph writes to so many of them, which come first
 };
 
-// A check's argument, in the form that its kind compares with.
+// A check's argument, converted to what its kind compares values with.
 struct CheckParts {
   CheckParts() = default;
   CheckParts(const CheckParts& other);

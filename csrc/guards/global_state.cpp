@@ -269,8 +269,8 @@ std::vector<std::pair<std::string, std::string>> in_words(const Facts& facts) {
   return words;
 }
 
-// A torch function mode, held weakly. It equals itself. One that `torch.device` as a context or set_default_device has
-// pushed equals any other one of the same device.
+// A torch function mode, held weakly. Two are equal if they are the same object, or both set a default device (`with
+// torch.device(...)`, set_default_device) and it is the same one.
 struct Mode {
   Ref reference;  // a weak reference
   std::optional<c10::Device> device;

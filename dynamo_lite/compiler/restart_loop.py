@@ -132,7 +132,7 @@ def _trace(root: RootTranslator) -> bool:
         except BreakHere:
             complete_pending(root)
             breaks = True
-    attempt.innermost = root  # numbers that the code after the graph specializes are this place's doing
+    attempt.innermost = root  # numbers that the code after the graph specializes are attributed to the root frame
     return breaks
 
 

@@ -61,9 +61,9 @@ _ABOUT_ARGUMENTS = re.compile(
 def raise_argument_error(
     tx: Raises, function: Any, count: int, names: Iterable[str], derived: type | None = None
 ) -> None:
-    """Raise CPython's TypeError if a callable in C, of which there is no model for these arguments, doesn't take their
-    number or names: it is called on an empty instance and None. Other callables might do something. ``derived``: the
-    receiver's class, whose name the text has."""
+    """Raise CPython's TypeError if a callable in C doesn't take this number of arguments, or these names. To find out,
+    it is called with an empty instance and None, unless such a call might have an effect. ``derived``: the receiver's
+    class, which the text names."""
     owner = function if type(function) is type else getattr(function, "__objclass__", None)
     is_method = type(function) in (types.MethodDescriptorType, types.WrapperDescriptorType)
     if not any(owner is each for each in _CREATED_EMPTY) and (is_method or takes_arguments(function, count, names)):
