@@ -33,8 +33,8 @@ Ref copied_tree(PyObject* object);
 bool is_valid(const GuardTree& tree) noexcept;
 
 // The hot path: whether all assumptions hold for a frame that has not begun. If so, `captured` owns the tuple of
-// captured values, or is empty if the tree captures nothing. Runs no Python and leaves no exception set. False if memory
-// runs out.
+// captured values, or is empty if the tree captures nothing. Runs no Python and leaves no exception set. False if
+// memory runs out.
 bool check(GuardTree& tree, const FrameSlots& frame, Ref& captured) noexcept;
 
 // Does the same walk and reports the first failure as a new Failure, or is empty if everything holds. Throws if the
