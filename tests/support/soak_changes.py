@@ -227,8 +227,18 @@ def broken(x: torch.Tensor, n: int) -> torch.Tensor:
 
 
 def soak_asynchronous_exceptions(seconds: float) -> int:
-    """Another thread sets an exception at any point of a translation."""
-    until, draw, raised = time.monotonic() + seconds, random.Random(0), 0
+    """Another thread sets an exception at any point of a translation. None starts a thread then: CPython gives an
+    exception that is set while a thread starts to the new one, because both have its creator's id so far, and who
+    started it waits forever. FX's interpreter starts one for its progress bar."""
+    interval, torch.hub.tqdm.monitor_interval = torch.hub.tqdm.monitor_interval, 0
+    try:
+        return _soak_asynchronous_exceptions(time.monotonic() + seconds)
+    finally:
+        torch.hub.tqdm.monitor_interval = interval
+
+
+def _soak_asynchronous_exceptions(until: float) -> int:
+    draw, raised = random.Random(0), 0
     x, me = torch.ones(3), ctypes.c_ulong(threading.get_ident())
     wanted = broken(x, 3)
     taken = 0.05
