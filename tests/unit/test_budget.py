@@ -165,13 +165,11 @@ with dl.enable("eager"):
 
 
 def test_a_loop_gets_its_third_shape():
-    """Each frame is eventually translated for its own shape."""
+    """Each frame is eventually translated for its own shape: on a busy machine after many calls."""
     with dl.config.patch(enable_allowance=0.0), dl.enable("eager"):
         for rows, graphs in ((3, 1), (4, 2), (1, 3)):
-            for _ in range(100_000):
+            while dl.counters.graphs < graphs:
                 assert torch.equal(scale(torch.ones(rows), 2), torch.ones(rows) * 3)
-                if dl.counters.graphs == graphs:
-                    break
         assert dl.counters.graphs == 3
         waits = dl.counters.waits
         for rows in (3, 4, 1, 5):
@@ -224,10 +222,8 @@ def operators_of_first():
             fn(torch.ones(2))
         dl.counters.reset()
         with dl.config.patch(enable_allowance=0.0):
-            for _ in range(100_000):
+            while not dl.counters.graphs:
                 assert torch.equal(calls(torch.ones(2)), torch.ones(2) * 602)
-                if dl.counters.graphs:
-                    break
     return dl.counters.operators
 
 
@@ -250,7 +246,7 @@ def test_translation_that_exceeds_its_expected_cost_is_abandoned(monkeypatch, ca
         for _ in range(2):  # it waits for nothing, and is given up after the attempt that finds the break
             found.append(breaks(torch.ones(2)))
         graphs.append(dl.counters.graphs)
-        while dl.counters.graphs < 2 and len(found) < 100_000:
+        while dl.counters.graphs < 2:
             found.append(breaks(torch.ones(2)))
     assert graphs == [0] and dl.counters.graphs == 2  # before the break, and after it
     assert all(torch.equal(each, right) for each in found)
