@@ -297,8 +297,9 @@ TRUTHS = (
     lambda w, d: f"({w.truth(d - 1)} {w.pick('and', 'or')} {w.truth(d - 1)})" if d > 0 else "n",
     lambda w, d: "torch.is_grad_enabled()",
     lambda w, d: f"{w.tensor(d)}.requires_grad",
-    lambda w, d: f"f'{{n}}ab' {w.pick('is', '==', 'is not')} {w.pick('text', repr('3ab'))}",
-    lambda w, d: f"{w.pick('n', 'm')} is {w.pick('m', 'n', 'm * 1000')}",
+    # No `is` of equal texts or numbers: whether two are one object is not promised.
+    lambda w, d: f"f'{{n}}ab' {w.pick('==', '!=')} {w.pick('text', repr('3ab'))}",
+    lambda w, d: f"{w.pick('n', 'm')} {w.pick('== m', '== n', '!= m * 1000', 'is None', 'is not None')}",
     lambda w, d: f"{w.pick('thing', 'twin')}.extra is {w.pick('items', 'other')}",
 )
 
