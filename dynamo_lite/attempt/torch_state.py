@@ -22,6 +22,7 @@ class TorchState:
         self.catch_warnings_blocks: list[Any] = []
         """``catch_warnings`` blocks entered during tracing, outermost first."""
         self.initial_grad_mode = self.final_grad_mode = torch.is_grad_enabled()
+        self.began_in_inference_mode = torch.is_inference_mode_enabled()
         self.has_subclasses = False
         """Whether an instance of a class with a ``__torch_function__`` was traced."""
         self.is_torch_function_off = False

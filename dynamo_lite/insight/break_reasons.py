@@ -274,6 +274,12 @@ class CollectiveAndFailure(BreakReason, code="DL0421", numbers_matter=False):
     other: str
 
 
+class InferenceWrite(BreakReason, code="DL0422", numbers_matter=False):
+    happened = "{operator} writes into an inference tensor from outside, in inference mode that the graph enters itself"
+    fix = "enter torch.inference_mode() around the compiled call: AOTAutograd refuses such a write"
+    operator: str
+
+
 class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
     happened = "{operator} has no implementation for symbolic sizes"
     fix = "mark the sizes static (dl.mark_static), or compile with dynamic=False"

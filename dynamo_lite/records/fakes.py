@@ -27,6 +27,8 @@ from torch.utils._pytree import tree_leaves
 from dynamo_lite import _C
 from dynamo_lite.runtime.shared_memory import memory_of
 
+from .uncounted_writes import are_uncounted, written
+
 _aten = torch.ops.aten
 
 _LIMIT = 20_000
@@ -85,19 +87,28 @@ _DEPENDS_ON_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic
 def fake_mode(shape_env: Any) -> FakeTensorMode:
     """A mode with the cache. (Not a subclass: higher-order operators have rules for the type `FakeTensorMode` only.)"""
     mode = FakeTensorMode(shape_env=shape_env)
-    if mode.cache_enabled:
-        cached = _CachedDispatch(mode)
-        mode.dispatch = cached.dispatch  # type: ignore[method-assign]
-        # Without torch's wrappers, which count calls and turn off a hook that is off here.
-        mode.__torch_dispatch__ = MethodType(cached.as_method(), mode)  # type: ignore[method-assign]
+    cached = _CachedDispatch(mode)
+    mode.dispatch = cached.dispatch  # type: ignore[method-assign]
+    # Without torch's wrappers, which count calls and turn off a hook that is off here.
+    mode.__torch_dispatch__ = MethodType(cached.as_method(), mode)  # type: ignore[method-assign]
     return mode
+
+
+def uncounted_writes(mode: FakeTensorMode) -> list[torch.Tensor]:
+    """The fakes of a mode that operators wrote into without a version counter that shows it, since the caller cleared
+    the list."""
+    return _dispatch_of(mode).uncounted_writes
 
 
 def fake_of(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     """A fake of a tensor with its sizes, as ``mode.from_tensor`` creates it: one for each tensor."""
-    dispatch = getattr(mode.dispatch, "__self__", None)
-    fake = dispatch.fake_of(tensor) if isinstance(dispatch, _CachedDispatch) else None
+    fake = _dispatch_of(mode).fake_of(tensor)
     return mode.from_tensor(tensor, static_shapes=True) if fake is None else fake
+
+
+def _dispatch_of(mode: FakeTensorMode) -> _CachedDispatch:
+    dispatch: _CachedDispatch = mode.dispatch.__self__  # type: ignore[attr-defined]
+    return dispatch
 
 
 class _CachedDispatch:
@@ -110,6 +121,7 @@ class _CachedDispatch:
         """Device -> the Python attributes of a new fake there."""
         self._symbolic: dict[tuple[Any, ...], _Results] = {}
         """The cache of calls whose key has symbols."""
+        self.uncounted_writes: list[torch.Tensor] = []
 
     def as_method(self) -> Callable[..., Any]:
         """`dispatch`, as a method of the mode's."""
@@ -146,8 +158,10 @@ class _CachedDispatch:
         handler = _DISPATCH_META_HANDLERS.get(func)
         if handler is not None:
             return handler(args)
+        if are_uncounted(func):
+            self.uncounted_writes += written(func, args, kwargs or {})
         key = [func, torch.get_default_dtype(), torch._C._get_default_device(), torch.is_inference_mode_enabled()]
-        cacheable = _is_cacheable(func) and self._add_to_key(args, key)
+        cacheable = self._mode.cache_enabled and _is_cacheable(func) and self._add_to_key(args, key)
         if not cacheable or (kwargs and not self._add_named_to_key(kwargs, key)):
             return self._dispatch(func, types, args, kwargs or {})
         call = tuple(key)

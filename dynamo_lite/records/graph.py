@@ -43,7 +43,7 @@ from dynamo_lite.shapes.symbols import Symbols
 from dynamo_lite.sources.source import Source
 
 from .captured_warnings import CAPTURED_WARNINGS
-from .fakes import fake_mode, fake_of
+from .fakes import fake_mode, fake_of, uncounted_writes
 from .node_origin import NodeMeta, NodeOrigin
 from .subgraphs import Runs, Scope, forget_source_with
 
@@ -402,6 +402,11 @@ class GraphBuilder:
             if self._is_active:
                 self._fake_mode.__enter__()
         return self._fake_mode
+
+    @property
+    def uncounted_writes(self) -> list[torch.Tensor]:
+        """The fakes that operators wrote into without counting it. Whoever runs an operator clears it before."""
+        return uncounted_writes(self.fake_mode)
 
     def enter(self) -> None:
         """Run this thread's operators on fakes, until `leave`."""

@@ -77,15 +77,25 @@ def exit_sdpa_kernel(entered: tuple[Any, bool]) -> None:
     attention._sdpa_kernel(*entered)
 
 
-def enter_inference_mode(mode: bool) -> _C.InferenceBlock:
+def enter_inference_mode(mode: bool) -> _C.InferenceBlock | bool:
     """Enter ``torch.inference_mode``. Returns the argument of `exit_inference_mode`. Torch's own function returns an
-    object that exits when it is deallocated: after the graph failed, and inside of any other mode."""
-    return _C.InferenceBlock(mode)
+    object that exits when it is deallocated: after the graph failed, and inside of any other mode.
+
+    While a compiler traces the graph, only the grad mode changes: compilers make ordinary tensors, and AOTAutograd's
+    views of inputs would fail."""
+    if not being_traced():
+        return _C.InferenceBlock(mode)
+    before = torch.is_grad_enabled()
+    torch._C._set_grad_enabled(not mode)
+    return before
 
 
-def exit_inference_mode(entered: _C.InferenceBlock) -> None:
+def exit_inference_mode(entered: _C.InferenceBlock | bool) -> None:
     """Exit ``torch.inference_mode``."""
-    entered.exit()
+    if isinstance(entered, bool):
+        torch._C._set_grad_enabled(entered)
+    else:
+        entered.exit()
 
 
 def enter_record_function(name: str, args: str | None) -> record_function | None:

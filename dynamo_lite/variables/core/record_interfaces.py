@@ -132,6 +132,7 @@ class TorchState(Protocol):
     contexts: list[EnteredContext]
     catch_warnings_blocks: list[Any]
     initial_grad_mode: bool
+    began_in_inference_mode: bool
     has_subclasses: bool
     is_torch_function_off: bool
 

@@ -19,6 +19,7 @@ from torch.nn import attention
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._device import DeviceContext
 
+from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import ContextByCall, FailsInPython, UnsupportedAttribute
 from dynamo_lite.plan.rows import Attribute, Value
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
@@ -185,13 +186,18 @@ class GraphContextVariable(ContextVariable):
         self.before = torch.is_grad_enabled()
         function, arguments, _ = self.nodes()
         self.node = tx.graph.call("call_function", function, arguments, {}, None)
-        self.entered = function(*arguments)
+        self.entered = self.really_enter()
         tx.attempt.torch_state.contexts.append(self)
 
     def exit(self, tx: Translator) -> None:
         self.record_end(tx.graph)
         self.leave()
         tx.attempt.torch_state.contexts.remove(self)
+
+    def really_enter(self) -> Any:
+        """Enter while tracing. Returns the argument of the function that exits."""
+        function, arguments, _ = self.nodes()
+        return function(*arguments)
 
     def leave(self) -> None:
         """Really exit."""
@@ -314,6 +320,9 @@ class InferenceVariable(GraphContextVariable):
 
     def nodes(self) -> Nodes:
         return graph_functions.enter_inference_mode, self.arguments, graph_functions.exit_inference_mode
+
+    def really_enter(self) -> Any:
+        return _C.InferenceBlock(*self.arguments)
 
     def enter(self, tx: Translator) -> None:
         super().enter(tx)

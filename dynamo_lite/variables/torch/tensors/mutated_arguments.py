@@ -1,4 +1,5 @@
-"""The arguments that an operator mutates: found by the version counters of fake tensors, or by the schema."""
+"""The arguments that an operator mutates: found by the version counters of fake tensors, by what the fake mode saw of
+those that have none, or by the schema."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Any
 import torch
 from torch.autograd.graph import increment_version
 
-from dynamo_lite.insight.break_reasons import OperatorFailed, OverlappingWrite
+from dynamo_lite.insight.break_reasons import InferenceWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import OVERLAPS
+from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.base import Translator, unsupported
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
@@ -28,8 +30,30 @@ def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
 
 
 def version(fake: torch.Tensor) -> int:
-    """The version counter. Inference tensors have none: -1 says that any operator may have mutated them."""
+    """The version counter; -1 for inference tensors, which have none."""
     return -1 if fake.is_inference() else fake._version
+
+
+class Watch:
+    """Which of an operator's tensors it writes into. Created before it runs."""
+
+    def __init__(self, tx: Translator, tensors: Sequence[torch.Tensor]) -> None:
+        self._tensors = tensors
+        self._versions = [version(each) for each in tensors]
+        self._uncounted = tx.graph.uncounted_writes
+        self._uncounted.clear()
+
+    def written(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Those that it has mutated, and those that it wrote into although their version counters don't show it."""
+        memory = set().union(*map(all_memory_of, self._uncounted))
+        mutated: list[torch.Tensor] = []
+        hidden: list[torch.Tensor] = []
+        for each, before in zip(self._tensors, self._versions):
+            if before >= 0 and each._version != before:
+                mutated.append(each)
+            elif memory and not memory.isdisjoint(all_memory_of(each)):
+                (mutated if before < 0 else hidden).append(each)
+        return mutated, hidden
 
 
 def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
@@ -57,9 +81,12 @@ def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[s
 
 
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
-    """Break the graph for writes that kernels refuse, and for ones that resize a graph input."""
+    """Break the graph for writes that kernels or AOTAutograd refuse, and for ones that resize a graph input."""
     for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
             unsupported(OverlappingWrite(name, "several elements of the tensor share, as after expand()"))
         if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))
+        if fake.is_inference() and tx.attempt.frees_at_once and not tx.attempt.torch_state.began_in_inference_mode:
+            if tx.graph.inputs_in_storage(fake):
+                unsupported(InferenceWrite(name))

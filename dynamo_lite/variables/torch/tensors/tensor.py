@@ -87,7 +87,7 @@ from .array_memory import array_owner, view_of
 from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .later_states import certain, check_in_body
-from .mutated_arguments import OPERATORS, check_mutated, mutated_by_schema, tensors_in, version
+from .mutated_arguments import OPERATORS, Watch, check_mutated, mutated_by_schema, tensors_in
 from .operator_warnings import run_capturing_warnings
 from .overlapping_views import Operands, through_base
 from .runtime_failures import (
@@ -635,18 +635,15 @@ def _record_plain(
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
-    wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
-    if wrappers and not all(body.takes_wrappers for body in tx.graph.scope.nesting):
-        unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
-    versions = [version(each) for each in tensors]
+    wrappers = _wrappers_among(tx, tensors, target)
     called = kind, target
     # The ``__torch_function__`` of such a wrapper has run, or is disabled.
     if any(overrides_torch_function(type(each)) for each in wrappers):
         called = "call_function", without_torch_function(kind, target)
-    tx.graph.ensure_fake_mode()  # its creation may warn
+    watch = Watch(tx, tensors)  # creates the fake mode, which may warn
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
     fake = run_capturing_warnings(tx, called[1], tensors, run)
-    mutated = [each for each, before in zip(tensors, versions) if before < 0 or each._version != before]
+    mutated, hidden = watch.written()
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if tx.graph.scope.is_nested:
         fake = check_in_body(tx, *called, operands, fake, tensors[:1] if name.endswith("_as") else tensors, mutated)
@@ -673,8 +670,8 @@ def _record_plain(
         check_collective(tx, operator_name(target))
     elif may_fail(target, name, tensors):
         check_failure(tx, operator_name(target))
-    if mutated:
-        check_write(tx, operator_name(target), mutated)
+    if mutated or hidden:
+        check_write(tx, operator_name(target), [*mutated, *hidden])
         _check_frozen(tx, mutated)
     node = tx.graph.call(*called, *operands, fake)
     tx.graph.define(node, fake)
@@ -682,10 +679,20 @@ def _record_plain(
         tx.graph.note_writes(mutated)
         if isinstance(fake, (list, tuple)) and fakes and fake is fakes[0]:
             return args[0]
+    if hidden:
+        tx.graph.note_writes(hidden, hidden=True)
     found = result(tx, node, fake) if fake is not None else ConstantVariable(None)
     if communicates:
         keep_if_unused(node, fake)
     return found
+
+
+def _wrappers_among(tx: Translator, tensors: list[torch.Tensor], target: object) -> list[torch.Tensor]:
+    """The instances of wrapper subclasses, if the function that an operator runs may have them."""
+    wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
+    if wrappers and not all(body.takes_wrappers for body in tx.graph.scope.nesting):
+        unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
+    return wrappers
 
 
 def _check_frozen(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
