@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import tensor
+from programs import check, tensor
 
 
 class Box:
@@ -194,3 +194,16 @@ def test_raising_for_other_numbers_recompiles_no_more_than_twice():
     for number in (3, 4, 5):
         assert torch.equal(compiled(tensor(2, 3), number), fn(tensor(2, 3), number))
     assert dl.counters.graphs - before <= 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [lambda x: [int(x.sum() > 0)], lambda x: [x.sum().item()], lambda x: [x.tolist(), x.shape[0]]],
+    ids=["int", "item", "list_and_size"],
+)
+def test_exceptions_of_numbers_read_from_tensors_leave(arguments):
+    def fn(x, items):
+        items.append(x + 1)
+        raise ValueError(*arguments(x))
+
+    check(fn, tensor(3), [], graphs=None, others=[(tensor(4), [])])

@@ -48,10 +48,10 @@ class ExceptionVariable(VariableTracker):
         return self
 
     def describe(self) -> str:
-        try:
-            return f"{self.cls.__name__}({', '.join(value_text(arg.realize().as_constant()) for arg in self.args)})"
-        except NotConstant:
+        args = [arg.realize() for arg in self.args]
+        if not all(arg.is_constant() for arg in args):
             return f"{self.cls.__name__}(...)"
+        return f"{self.cls.__name__}({', '.join(value_text(arg.as_constant()) for arg in args)})"
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         if name in self.attrs:
