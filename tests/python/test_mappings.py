@@ -432,3 +432,27 @@ def test_ordered_set_of_torch(x, given):
     for each in both:
         x = x * each
     return x, len(both), 5 in both, list(made), made
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda: {1: [2]}.items() ^ {1: [2], 3: 4}.items(),
+        lambda: {1: [2]}.items() & {3: 4}.items(),
+        lambda: {1: 2}.items() & [[1]],
+        lambda: [[1]] & {1: 2}.items(),
+        lambda: {1: [2]}.items() - {1},
+    ],
+    ids=["symmetric_difference", "intersection", "intersection_with_a_list", "list_first", "difference"],
+)
+def test_views_of_items_that_are_not_hashable_are_combined_by_cpython(combine):
+    """CPython hashes those items only that it looks up or adds."""
+
+    def fn(x):
+        y = x + 1
+        try:
+            return y, combine()
+        except TypeError as error:
+            return y, str(error)
+
+    check(fn, tensor(3), graphs=None, breaks=(1, 3))

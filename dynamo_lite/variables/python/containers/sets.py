@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView
 from typing import Any, NamedTuple
 
-from dynamo_lite.insight.break_reasons import UnknownSetOrder
+from dynamo_lite.insight.break_reasons import UnknownSetOrder, UnsupportedOperation
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import Attempt, NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import (
+    Attempt,
+    NotConstant,
+    ObservedException,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.base_kinds import ContainerVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import AS_SET_ITEM, has_stable_hash, key_of
@@ -365,8 +373,19 @@ def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Ope
 
 def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
     """``left symbol right``, one of which is a dict's view of keys or items."""
-    operands = (_view_operand(tx, left), _view_operand(tx, right))
+    try:
+        operands = (_view_operand(tx, left), _view_operand(tx, right))
+    except ObservedException:
+        if not (_is_view_of_items(left) or _is_view_of_items(right)):
+            raise
+        # CPython may not come to hash the item that isn't hashable.
+        both = f"{left.describe()} and {right.describe()}"
+        unsupported(UnsupportedOperation(f"`{symbol}`", f"{both}, of which an item isn't hashable,"))
     return result_of(tx, SET_OPERATORS[symbol], operands, set)
+
+
+def _is_view_of_items(operand: VariableTracker) -> bool:
+    return isinstance(operand, DictViewVariable) and operand.kind == "items"
 
 
 def _view_operand(tx: Translator, other: VariableTracker) -> Operand:
