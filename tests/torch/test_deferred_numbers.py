@@ -200,6 +200,11 @@ def test_needed_numbers_are_captured_under_fullgraph(fn):
         dl.compile(fn, backend="eager", fullgraph=True)(tensor(3))
 
 
+def test_break_at_a_needed_number_does_not_name_its_symbol():
+    with pytest.raises(dl.exc.Unsupported, match="the use of a float that was read from a tensor needs"):
+        dl.compile(converted, backend="eager", fullgraph=True)(tensor(3))
+
+
 def test_needed_numbers_are_remembered_by_later_compilations(monkeypatch):
     attempts = []
     monkeypatch.setattr(FrameCompiler, "prepare", lambda compiler, attempt: attempts.append(attempt))

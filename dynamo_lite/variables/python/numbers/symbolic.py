@@ -18,6 +18,7 @@ import torch
 
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
+from dynamo_lite.insight.value_text import with_article
 from dynamo_lite.plan.rows import Binary, Value
 from dynamo_lite.shapes.expressions import (
     Expression,
@@ -166,7 +167,8 @@ class SymNodeVariable(SymbolicNumber):
         return _PYTHON_TYPES[type(self.number)]
 
     def describe(self) -> str:
-        return f"the number {self.number}"
+        kind = self.python_type().__name__
+        return f"{with_article(kind)} that was read from a tensor" if self.is_data_dependent else f"a symbolic {kind}"
 
     def as_constant(self) -> Any:
         """Specialize the number: its value in the traced call, which guards require of later calls."""
@@ -199,7 +201,7 @@ class SymNodeVariable(SymbolicNumber):
         try:
             return kind(number)
         except symbolic_shapes().GuardOnDataDependentSymNode:
-            unsupported(DataDependentBranch() if kind is bool else DataDependentValue(self.describe()))
+            unsupported(DataDependentBranch() if kind is bool else DataDependentValue(f"the use of {self.describe()}"))
         finally:
             self.attempt.note_guards()
 
