@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 _aten = torch.ops.aten
 
@@ -32,7 +33,11 @@ def are_uncounted(func: object) -> bool:
 
 
 def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
-    """The tensors that an operator writes into, by its schema and by what that doesn't declare."""
+    """The tensors that an operator writes into, by its schema and by what that doesn't declare. A higher-order operator
+    may write into all that it takes."""
+    if not isinstance(func, torch._ops.OpOverload):
+        yield from (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
+        return
     names, declared = _arguments(func)
     given = {**dict(zip(names, args)), **kwargs}
     flag = _UNDECLARED.get(func, "")

@@ -154,6 +154,16 @@ def test_inputs_in_inference_mode_that_the_graph_enters(name, backend):
         assert torch.equal(given, same)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_operator_that_may_fail_in_inference_mode(backend):
+    """AOTAutograd keeps its order by a higher-order operator, which has no schema."""
+    compiled = dl.compile(torch.linalg.cholesky, backend=backend, fullgraph=True)
+    x = torch.eye(4) * 4
+    with torch.inference_mode():
+        assert torch.equal(compiled(x), torch.eye(4) * 2)
+    assert torch.equal(torch.inference_mode()(compiled)(x), torch.eye(4) * 2)
+
+
 def test_a_loop_over_results_of_inference_mode():
     linear = torch.nn.Linear(4, 4)
 
