@@ -15,6 +15,7 @@ from types import MethodType
 from typing import Any, NamedTuple
 
 import torch
+from torch._C import DispatchKey
 from torch._subclasses.fake_tensor import (
     _DISPATCH_HANDLE_DIRECTLY,
     _DISPATCH_META_HANDLERS,
@@ -27,7 +28,7 @@ from torch.utils._pytree import tree_leaves
 from dynamo_lite import _C
 from dynamo_lite.runtime.shared_memory import memory_of
 
-from .uncounted_writes import are_uncounted, written
+from .uncounted_writes import may_be_uncounted, written
 
 _aten = torch.ops.aten
 
@@ -79,6 +80,15 @@ def _is_cacheable(func: Any) -> bool:
     if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func._schema.is_mutable:
         return False
     return func not in _SPECIAL and _DEPENDS_ON_DATA.isdisjoint(func.tags)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_composite_in_python_too(func: Any) -> bool:
+    """Whether an operator calls others, by a kernel in C++ and by one in Python. Out of inference mode the first runs
+    before the mode is asked; it may return its argument where the other copies that (dropout in evaluation)."""
+    if not isinstance(func, torch._ops.OpOverload) or DispatchKey.CompositeImplicitAutograd not in func.py_kernels:
+        return False
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
 
 
 _DEPENDS_ON_DATA = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
@@ -158,7 +168,10 @@ class _CachedDispatch:
         handler = _DISPATCH_META_HANDLERS.get(func)
         if handler is not None:
             return handler(args)
-        if are_uncounted(func):
+        if torch.is_inference_mode_enabled() and _is_composite_in_python_too(func):
+            with self._mode:
+                return func._op_dk(DispatchKey.CompositeImplicitAutograd, *args, **(kwargs or {}))
+        if may_be_uncounted(func):
             self.uncounted_writes += written(func, args, kwargs or {})
         key = [func, torch.get_default_dtype(), torch._C._get_default_device(), torch.is_inference_mode_enabled()]
         cacheable = self._mode.cache_enabled and _is_cacheable(func) and self._add_to_key(args, key)

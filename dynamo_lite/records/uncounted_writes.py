@@ -4,7 +4,7 @@ instance norm, which the schemas of these operators don't declare as written to 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,26 +27,34 @@ _UNDECLARED: dict[torch._ops.OpOverload, str | None] = {
 _STATISTICS = ("running_mean", "running_var")
 
 
-def are_uncounted(func: object) -> bool:
-    """Whether the version counters may not show what this operator writes into."""
-    return func in _UNDECLARED or torch.is_inference_mode_enabled()
+@functools.lru_cache(maxsize=4096)
+def may_be_uncounted(func: object) -> bool:
+    """Whether an operator writes into something that may have no version counter, or doesn't declare what it does."""
+    return not isinstance(func, torch._ops.OpOverload) or func in _UNDECLARED or func._schema.is_mutable
 
 
 def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
     """The tensors that an operator writes into, by its schema and by what that doesn't declare. A higher-order operator
-    may write into all that it takes."""
+    may write into all inference tensors that it takes."""
     if not isinstance(func, torch._ops.OpOverload):
-        yield from (each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor))
+        yield from (each for each in tensors_in(tree_leaves((args, kwargs))) if each.is_inference())
         return
     names, declared = _arguments(func)
     given = {**dict(zip(names, args)), **kwargs}
     flag = _UNDECLARED.get(func, "")
     undeclared = _STATISTICS if flag is None or given.get(flag) else ()
-    for name in (*declared, *undeclared):
-        value = given.get(name)
-        for each in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(each, torch.Tensor):
-                yield each
+    yield from tensors_in(given.get(name) for name in (*declared, *undeclared))
+
+
+def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The tensors among the values, and in lists and tuples of them."""
+    tensors: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            tensors.append(value)
+        elif type(value) in (list, tuple):
+            tensors += tensors_in(value)
+    return tensors
 
 
 @functools.lru_cache(maxsize=4096)

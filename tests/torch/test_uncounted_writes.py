@@ -70,6 +70,37 @@ def test_writes_into_inference_tensors_are_seen(name, backend):
     assert all(map(torch.equal, compiled(shared, shared), fn(again, again)))
 
 
+@pytest.mark.parametrize("write", [lambda x: x.zero_(), lambda x: x.view(-1)[1:3].mul_(2)])
+def test_a_write_into_an_inference_tensor_outside_of_inference_mode(write):
+    compiled = dl.compile(lambda x: (write(x), x + 1), backend="eager")
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        compiled(inference_tensor(3))
+
+
+SAME = {
+    "dropout": lambda x: F.dropout(x, 0.5, False),
+    "a module": torch.nn.Dropout(0.5).eval(),
+    "contiguous": lambda x: x.contiguous(),
+    "float": lambda x: x.float(),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", SAME)
+def test_operators_that_return_their_argument(name, backend):
+    """By torch's kernel in C++; one in Python, which fakes run in inference mode, copies in dropout's place."""
+
+    @torch.inference_mode()
+    def fn(x):
+        y = SAME[name](x)
+        is_same = y is x
+        y.add_(1)
+        return is_same, x * 1
+
+    is_same, doubled = dl.compile(fn, backend=backend, fullgraph=True)(torch.ones(3))
+    assert is_same and torch.equal(doubled, torch.full((3,), 2.0))
+
+
 NORMS = {
     "batch_norm": lambda x, mean, var: F.batch_norm(x, mean, var, training=True),
     "torch.batch_norm": lambda x, mean, var: torch.batch_norm(x, None, None, mean, var, True, 0.1, 1e-5, False),

@@ -3,7 +3,7 @@ those that have none, or by the schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,22 +11,12 @@ from torch.autograd.graph import increment_version
 
 from dynamo_lite.insight.break_reasons import InferenceWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import OVERLAPS
+from dynamo_lite.records.uncounted_writes import tensors_in
 from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.base import Translator, unsupported
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Types of the operators in ``torch.ops``."""
-
-
-def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
-    """The tensors among the values, and in lists and tuples of them."""
-    tensors: list[torch.Tensor] = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            tensors.append(value)
-        elif type(value) in (list, tuple):
-            tensors += tensors_in(value)
-    return tensors
 
 
 def version(fake: torch.Tensor) -> int:

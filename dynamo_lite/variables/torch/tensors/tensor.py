@@ -40,6 +40,7 @@ from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.subgraphs import is_mapped
+from dynamo_lite.records.uncounted_writes import tensors_in
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
@@ -87,7 +88,7 @@ from .array_memory import array_owner, view_of
 from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
 from .later_states import certain, check_in_body
-from .mutated_arguments import OPERATORS, Watch, check_mutated, mutated_by_schema, tensors_in
+from .mutated_arguments import OPERATORS, Watch, check_mutated, mutated_by_schema
 from .operator_warnings import run_capturing_warnings
 from .overlapping_views import Operands, through_base
 from .runtime_failures import (
