@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import (
     _DISPATCH_META_HANDLERS,
     FakeTensor,
     FakeTensorMode,
+    disable_fake_tensor_cache,
     unset_fake_temporarily,
 )
 from torch.utils._pytree import tree_leaves
@@ -173,8 +174,10 @@ class _CachedDispatch:
                 return func._op_dk(DispatchKey.CompositeImplicitAutograd, *args, **(kwargs or {}))
         if may_be_uncounted(func):
             self.uncounted_writes += written(func, args, kwargs or {})
+        if not self._mode.cache_enabled:  # the operator that runs this one will be cached
+            return self._dispatch(func, types, args, kwargs or {})
         key = [func, torch.get_default_dtype(), torch._C._get_default_device(), torch.is_inference_mode_enabled()]
-        cacheable = self._mode.cache_enabled and _is_cacheable(func) and self._add_to_key(args, key)
+        cacheable = _is_cacheable(func) and self._add_to_key(args, key)
         if not cacheable or (kwargs and not self._add_named_to_key(kwargs, key)):
             return self._dispatch(func, types, args, kwargs or {})
         call = tuple(key)
@@ -183,7 +186,8 @@ class _CachedDispatch:
         cached = cache.get(call)
         if cached is not None:
             return self._recreate(cached, args)
-        result = self._dispatch(func, types, args, kwargs or {})
+        with disable_fake_tensor_cache(self._mode):  # it would describe the result, too
+            result = self._dispatch(func, types, args, kwargs or {})
         described = self._described(result, args, func.is_view, is_symbolic)
         if described is not None:
             if len(cache) >= _LIMIT:
