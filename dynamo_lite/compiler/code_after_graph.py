@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -17,6 +17,8 @@ from dynamo_lite.insight.break_reasons import DroppedGenerator, FreedTogether, S
 from dynamo_lite.plan.rows import Break, Return
 from dynamo_lite.planner.later_functions import call_around_graph
 from dynamo_lite.planner.planner import Planner
+from dynamo_lite.records.calls_before_graph import CallBeforeGraph
+from dynamo_lite.records.random_operators import may_draw
 from dynamo_lite.records.restart import EndsBefore, Fact, FunctionsUntraced, MadeByCPython, Restart
 from dynamo_lite.resume.graph_break import FrameBreaker
 from dynamo_lite.resume.nested_break import NestedBreaker
@@ -135,6 +137,27 @@ def _call_around_graph(ending: _Ending) -> Fact | None:
     return call_around_graph(ending.attempt)
 
 
+def _keep_random_state(ending: _Ending) -> None:
+    """If the graph fails and the frame runs again, random numbers are drawn again: by generators in the state from
+    before the graph."""
+    attempt = ending.attempt
+    if attempt.is_exporting or not attempt.are_failures_observable:
+        return
+    drawing = [node for node in attempt.graph.graph.nodes if may_draw(node)]
+    if drawing:
+        calls = [CallBeforeGraph(each.get_state, undo=each.set_state) for each in _generators(attempt)]
+        named = (replace(each, result=f"___generator{at}") for at, each in enumerate(calls))
+        attempt.before_graph.calls[:0] = named
+
+
+def _generators(attempt: Attempt) -> Iterator[torch.Generator]:
+    """The default generators of the devices that the graph computes on."""
+    yield torch.default_generator
+    values = (node.meta.get("example_value") for node in attempt.graph.graph.nodes)
+    devices = {each.device.index for each in values if isinstance(each, torch.Tensor) and each.device.type == "cuda"}
+    yield from (torch.cuda.default_generators[index] for index in sorted(devices))
+
+
 # -- what follows the graph --------------------------------------------------------------------------------------------
 
 
@@ -239,6 +262,7 @@ _PASSES: tuple[Callable[[_Ending], Fact | None], ...] = (
     _guard_current_device,
     _order_inputs,
     _call_around_graph,
+    _keep_random_state,
     # what follows the graph
     _plan,
     # what may not leave the graph as it is

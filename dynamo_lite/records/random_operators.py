@@ -7,6 +7,8 @@ import operator
 from typing import Any
 
 import torch
+import torch.fx
+import torch.nn.functional as F
 
 
 def draws_nothing(op: str, target: Any) -> bool:
@@ -21,6 +23,16 @@ def draws_nothing(op: str, target: Any) -> bool:
         return False
     overloads = [getattr(packet, each) for each in packet.overloads()]
     return not any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
+
+
+def may_draw(node: torch.fx.Node) -> bool:
+    """Whether a node may draw random numbers."""
+    if node.target in _ATTENTION:
+        return bool(node.kwargs.get("dropout_p", node.args[4] if len(node.args) > 4 else 0.0) != 0.0)
+    return not draws_nothing(node.op, node.target)
+
+
+_ATTENTION = (F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 
 
 @functools.cache

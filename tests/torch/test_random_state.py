@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import dynamo_lite as dl
 from programs import Program, check, checked, recompiling, tensor
 
 DRAWS = {
@@ -92,13 +93,41 @@ def test_draw_in_a_branch_on_data(x):
     return a, b, torch.rand(1)
 
 
-@checked(tensor(2), torch.tensor([0]), others=[(tensor(2), torch.tensor([1]))])
+@checked(tensor(2), torch.tensor([0]), others=[(tensor(2), torch.tensor([5])), (tensor(2), torch.tensor([1]))])
 def test_draw_before_an_error_on_the_data(x, i):
     a = torch.rand(2)
     try:
         return x[i] + a
     except IndexError:
         return a
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_numbers_after_a_graph_that_failed(backend):
+    """The frame runs again in eager, with the generator as it was before the graph."""
+
+    def fn(x, i):
+        return F.dropout(x, 0.5).index_select(0, i)
+
+    found = []
+    for call in (fn, dl.compile(fn, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        call(torch.ones(8), torch.tensor([1]))
+        with pytest.raises(IndexError):
+            call(torch.ones(8), torch.tensor([9]))
+        found.append(torch.rand(1))
+    assert torch.equal(*found)
+
+
+def attention(x, i, p):
+    y = F.scaled_dot_product_attention(x, x, x, dropout_p=p)
+    return F.embedding(i, y[0])
+
+
+@pytest.mark.parametrize("p, draws", [(0.0, False), (0.5, True)])
+def test_only_graphs_that_draw_save_the_state(p, draws):
+    plan = str(dl.explain(attention)(torch.ones(1, 4, 4), torch.tensor([1]), p).plan)
+    assert ("get_state" in plan) is draws, plan
 
 
 def test_python_and_torch_random_mixed():
