@@ -517,3 +517,55 @@ def test_history_where_grad_mode_differs_from_the_call(backend, grad):
                 found.append((type(each), each.detach().tolist(), each.requires_grad, each.grad_fn is None))
             found.append((None if w.grad is None else w.grad.tolist(), w.detach().tolist()))
         assert found[: len(found) // 2] == found[len(found) // 2 :]
+
+
+class Strict(torch.Tensor):
+    """A subclass that allows one function, and refuses even its attributes."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is not torch.add:
+            raise RuntimeError(f"{func.__name__} is not allowed")
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*(each.as_subclass(torch.Tensor) for each in args))
+
+
+class Described(torch.Tensor):
+    """A subclass whose metadata are of another tensor, which an instance gets after its creation."""
+
+    def __init__(self, of):
+        self.of = of
+
+    def __new__(cls, of):
+        return torch.Tensor._make_subclass(cls, of, of.requires_grad)
+
+    @property
+    def dtype(self):
+        return self.of.dtype
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*(each.of if type(each) is cls else each for each in args))
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("cls, graphs", [(Strict, 1), (Described, 0)])
+def test_wrapping_an_instance_runs_none_of_its_code(cls, graphs, grad):
+    """The alias that the graph takes has the instance for its base."""
+    made = torch.ones(3, requires_grad=grad)
+    instance = Described(made) if cls is Described else torch.Tensor._make_subclass(Strict, made, grad)
+    compiled = dl.compile(torch.add, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(instance, torch.ones(3)), torch.full((3,), 2.0))
+    assert dl.counters.graphs == graphs
+
+
+def test_an_instance_without_what_its_metadata_read():
+    @dl.compile(backend="eager")
+    def initialize(instance, of):
+        instance.of = of
+        return of + 1
+
+    made = Described.__new__(Described, torch.ones(3))
+    assert torch.equal(initialize(made, torch.ones(3)), torch.full((3,), 2.0))
+    assert made.dtype is torch.float32

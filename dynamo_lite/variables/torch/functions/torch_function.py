@@ -479,6 +479,12 @@ def has_only_torch_function(cls: type) -> bool:
     return isinstance(class_lookup(cls, _FUNCTION), classmethod) or not has_torch_function(cls)
 
 
+_METADATA = (
+    *("dtype", "device", "layout", "shape", "ndim", "requires_grad", "is_leaf", "grad", "grad_fn", "names", "_base"),
+    *("size", "stride", "storage_offset", "dim", "numel", "untyped_storage", "is_conj", "is_neg", "is_inference"),
+)
+"""What is read of an instance to make a fake of it. A property of the class would run."""
+
 _UNINITIALIZED: type = vars(torch.nn.parameter)["UninitializedTensorMixin"]
 
 
@@ -516,7 +522,10 @@ def _wrap_subclass(attempt: Attempt, value: torch.Tensor, source: Source) -> Var
         return wrap_as_input(attempt, value, source)
     if not has_only_torch_function(cls) or not torch._C._is_torch_function_enabled():
         return attempt.values.opaque(value, source, "a subclass of torch.Tensor")
-    plain = wrap_as_input(attempt, plain_tensor(value), source, cls)
+    if any(class_lookup(cls, name) is not class_lookup(_TENSOR, name) for name in _METADATA):
+        return attempt.values.opaque(value, source, "a subclass of torch.Tensor with metadata of its own")
+    with torch._C.DisableTorchFunctionSubclass():  # the alias's base is the instance
+        plain = wrap_as_input(attempt, plain_tensor(value), source, cls)
     if not isinstance(plain, TensorVariable):
         return plain
     attempt.torch_state.has_subclasses |= has_torch_function(cls)
