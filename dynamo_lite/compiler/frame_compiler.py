@@ -173,7 +173,7 @@ class FrameCompiler:
     def _entry(self, frame: FrameIdentity) -> Entry | _C.Verdict:
         """Raises what the user is to see, and `InternalError` for anything else."""
         try:
-            with without_saved_tensor_hooks():
+            with without_saved_tensor_hooks(), without_garbage_collection():
                 return self._compile(frame)
         except SkipFrame as skipped:
             return self._skip(frame.code, skipped)
@@ -194,11 +194,10 @@ class FrameCompiler:
         """Translate and generate, compile, install."""
         self._prepare_backend()
         started = time.perf_counter()
-        with without_garbage_collection():
-            try:
-                translation = self.translate(frame)
-            finally:
-                forget_instructions(frame.code)
+        try:
+            translation = self.translate(frame)
+        finally:
+            forget_instructions(frame.code)
         self._check_loop(frame, translation)
         if translation.attempt.graph.operators and not hold_backends(frame.view) and not self.fullgraph:
             translation.attempt.close()

@@ -24,7 +24,7 @@ from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.regions import REGIONS
 from dynamo_lite.records.random_operators import draws_by_tag
-from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, with_garbage_collection
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunctions
 from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
@@ -89,6 +89,7 @@ def compile_graph(
         with (
             tracing(context),
             without_dispatch_modes(),
+            with_garbage_collection(),
             _keeping_equal_collectives(attempt),
             contextlib.nullcontext() if recorder is None or record is None else recorder.compiling(record),
         ):

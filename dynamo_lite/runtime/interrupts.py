@@ -87,3 +87,13 @@ def without_garbage_collection() -> Iterator[None]:
         yield
     finally:
         _C.release_collector()
+
+
+@contextlib.contextmanager
+def with_garbage_collection() -> Iterator[None]:
+    """Turn it on again within `without_garbage_collection`: a backend leaves much garbage."""
+    _C.release_collector()
+    try:
+        yield
+    finally:
+        _C.hold_collector()

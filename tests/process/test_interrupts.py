@@ -428,3 +428,19 @@ def test_collector_is_on_again_after_an_exception_that_leaves_it_off():
     with pytest.raises(KeyboardInterrupt):
         dl.compile(lambda x: x + 1, backend=failing_at(1, fail))(tensor(2))
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_collector_is_in_a_backend_as_the_program_has_it(on):
+    seen = []
+
+    def backend(gm, inputs):
+        seen.append(gc.isenabled())
+        return gm.forward
+
+    (gc.enable if on else gc.disable)()
+    try:
+        assert dl.compile(lambda x: x + 1, backend=backend)(tensor(2)).tolist() == (tensor(2) + 1).tolist()
+        assert seen == [on] and gc.isenabled() is on
+    finally:
+        gc.enable()
