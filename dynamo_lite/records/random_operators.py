@@ -26,7 +26,9 @@ def draws_nothing(op: str, target: Any) -> bool:
 
 
 def may_draw(node: torch.fx.Node) -> bool:
-    """Whether a node may draw random numbers."""
+    """Whether a node may draw random numbers. Each method of tensors that does has an operator of its name."""
+    if node.op == "call_method":
+        return draws_by_tag(node.target)
     if node.target in _ATTENTION:
         return bool(node.kwargs.get("dropout_p", node.args[4] if len(node.args) > 4 else 0.0) != 0.0)
     return not draws_nothing(node.op, node.target)
