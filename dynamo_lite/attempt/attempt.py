@@ -15,6 +15,7 @@ from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.node_origin import NodeOrigin
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
+from dynamo_lite.records.surroundings import BackendTraits, Surroundings
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.variables.core.base import Translator, VariableTracker
@@ -38,40 +39,20 @@ class TracedFrame(Translator, Protocol):
 class Attempt:
     """The records of one attempt. An attempt that is given up is dropped as a whole: nothing is rolled back."""
 
-    takes_wrappers = True
-    """Whether the backend accepts wrapper subclasses."""
-    has_wrappers = False
-    """Whether the graph has wrapper subclasses."""
-    takes_masked_writes = True
-    """Whether the backend accepts writes through masks of values that require gradients."""
-    has_masked_writes = False
-    """Whether the graph has such writes."""
-    begins_handled = False
-    """Whether the frame resumes inside a block that may swallow an error, and in which the graph's are raised."""
-    callers_handle = False
-    """Whether a caller of the frame is handling an exception."""
-    frees_at_once = False
-    """Whether one backward frees everything that the backend's graph saved for backwards."""
-    generates_kernels = False
-    """Whether the backend compiles users' Triton kernels itself."""
-    errors_on_break = False
-    """Whether a graph break is an error here, by ``torch._dynamo.error_on_graph_break``."""
-    has_asked_compiling = False
-    """Whether the program was told that it is compiled."""
-    is_exporting = False
-    """Whether the trace is `export`'s."""
-
     def __init__(
         self,
         namespace: dict[str, object],
         builtins_namespace: dict[str, object],
+        traits: BackendTraits,
+        surroundings: Surroundings,
         shapes: TranslationShapes,
         ahead: PrecomputedCalls,
         restart_facts: RestartFacts,
-        captures_data: bool = False,
     ) -> None:
+        self.traits = traits
+        self.surroundings = surroundings
         self.guards = Guards()
-        self.graph = GraphBuilder(captures_data)
+        self.graph = GraphBuilder(surroundings.captures_data)
         self.graph.origin = self._node_origin
         self.shapes = shapes
         self.effects = SideEffects(self.guards)
@@ -103,6 +84,14 @@ class Attempt:
         """Whether traced code has exception handlers."""
         self.cell_frames: list[TracedFrame] = []
         """Frames that create cells. Their cells refer back to them."""
+        self.errors_on_break = config.torch_errors_on_break()
+        """Whether a graph break is an error here, by ``torch._dynamo.error_on_graph_break``."""
+        self.has_wrappers = False
+        """Whether the graph has wrapper subclasses."""
+        self.has_masked_writes = False
+        """Whether the graph writes values that require gradients through masks."""
+        self.has_asked_compiling = False
+        """Whether the program was told that it is compiled."""
 
     @property
     def are_failures_observable(self) -> bool:

@@ -141,7 +141,7 @@ def _keep_random_state(ending: _Ending) -> None:
     """If the graph fails and the frame runs again, random numbers are drawn again: by generators in the state from
     before the graph."""
     attempt = ending.attempt
-    if attempt.is_exporting or not attempt.are_failures_observable:
+    if attempt.surroundings.is_exporting or not attempt.are_failures_observable:
         return
     drawing = [node for node in attempt.graph.graph.nodes if may_draw(node)]
     if drawing:
@@ -224,7 +224,7 @@ def _freed_together(ending: _Ending) -> EndsBefore | None:
     """After the break the program may run the backward of a part of the graph, and a compiled graph frees all that it
     saved at once. So operators that share no autograd history are in graphs of their own."""
     attempt = ending.attempt
-    if not ending.breaks or not attempt.frees_at_once:
+    if not ending.breaks or not attempt.traits.frees_at_once:
         return None
     if not (attempt.restart_facts.calls_backward or any(map(_goes_back, ending.root.stopped()))):
         return None

@@ -9,6 +9,7 @@ graphs can do without, the frame is translated again without it.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from dataclasses import KW_ONLY, dataclass
@@ -36,11 +37,13 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.site import code_place
+from dynamo_lite.records.surroundings import Surroundings
+from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.resume.resume_code import forget_instructions, raising_code, runs_rest_as_own_function
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 
-from .backend_traits import BackendTraits
+from .backend_traits import traits_of, traits_on_aotautograd
 from .budget import TakesTooLong, TranslationBudget
 from .eligibility import refuse_here, verdict, verdict_of_entries
 from .entry import Entry, make_entry
@@ -77,9 +80,11 @@ class FrameCompiler:
     budget: TranslationBudget | None = None
     """None: each frame is translated at once."""
     guard_filter: Filter | None = None
+    is_exporting = False
+    """Whether it is `export`'s."""
 
     def __post_init__(self) -> None:
-        self.traits = BackendTraits.of(self.backend)
+        self.traits = traits_of(self.backend)
         self.versions = Versions()
         self.frozen = threading.local()
         """Has an attribute ``on`` on threads that run cached code only."""
@@ -205,15 +210,13 @@ class FrameCompiler:
         try:
             compiled = compile_graph(translation, frame, self.backend, self.name, self.observer)
         except BackendCompilerFailed:
-            fewer = None if self.fullgraph else traits_without(translation, self.traits)
+            fewer = None if self.fullgraph else traits_without(translation)
             if fewer is None:
                 raise
-            self.traits = fewer
-            translation.attempt.close()
-            return self._compile(frame)
-        if compiled.calls_aotautograd:
-            self.traits = self.traits.on_aotautograd(self.backend)
-        if compiled.must_know_that:
+            self.traits, compiled = fewer, None
+        if compiled is not None and compiled.calls_aotautograd:
+            self.traits = traits_on_aotautograd(self.backend, self.traits)
+        if compiled is None or compiled.must_know_that:
             translation.attempt.close()
             return self._compile(frame)
         report_writes(translation, frame)
@@ -253,8 +256,14 @@ class FrameCompiler:
         shapes = self.family.shapes.begin(frame.code, frame.arguments, traits.takes_floats, traits.arguments_only)
         precomputed = PrecomputedCalls(self.precomputed_exceptions, frame.owner)
         until = math.inf if self.budget is None else time.perf_counter() + self.budget.limit(frame.view)
-        of_data = self.fullgraph or self.observer is not None and self.observer.captures_data
-        return translate(Request(frame, traits, self.fullgraph, of_data, shapes, precomputed, self.prepare, until))
+        surroundings = Surroundings(
+            begins_handled=continues_where_errors_may_be_swallowed(frame.code),
+            callers_handle=sys.exception() is not None,
+            captures_data=self.fullgraph or self.observer is not None and self.observer.captures_data,
+            is_exporting=self.is_exporting,
+        )
+        asked = Request(frame, traits, surroundings, self.fullgraph, shapes, precomputed, self.prepare, until)
+        return translate(asked)
 
     def prepare(self, attempt: Attempt) -> None:
         """Change an attempt before it begins."""

@@ -24,12 +24,12 @@ from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.regions import REGIONS
 from dynamo_lite.records.random_operators import draws_by_tag
+from dynamo_lite.records.surroundings import BackendTraits
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, with_garbage_collection
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunctions
 from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
 from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
-from .backend_traits import BackendTraits
 from .ddp_stages import active_ddp, in_stages
 from .frame_identity import FrameIdentity
 from .observers import without_dispatch_modes
@@ -69,8 +69,8 @@ def compile_graph(
     expected = [each.tensor.node for each in attempt.runtime_assertions]
     results = [*translation.outputs, *expected]
     unused: list[torch.fx.Node] = []
-    if attempt.graph.communicates or attempt.frees_at_once:
-        unused = _unused_effects(attempt, results, compiles=attempt.frees_at_once)
+    if attempt.graph.communicates or attempt.traits.frees_at_once:
+        unused = _unused_effects(attempt, results, compiles=attempt.traits.frees_at_once)
     gm = attempt.graph.finish([*results, *unused])
     attempt.graph.symbols.check_marks()
     counters.graphs += 1
@@ -104,7 +104,7 @@ def compile_graph(
         compiled = recorder.timed(record, compiled)
     call = _call_of(compiled, translation, name, len(unused))
     seconds = time.perf_counter() - started
-    if context.fw_metadata is None or attempt.frees_at_once:
+    if context.fw_metadata is None or attempt.traits.frees_at_once:
         return CompiledGraph(call, gm, seconds, record)
     must_know = bool(attempt.state(LaterFunctions) or _unused_effects(attempt, results, compiles=True))
     return CompiledGraph(call, gm, seconds, record, calls_aotautograd=True, must_know_that=must_know)
@@ -173,9 +173,9 @@ def _call_of(compiled: Callable[..., Any], translation: Translation, name: str, 
     return _C.GraphCall(compiled, captured, graph.changes_state, outputs, wrong)
 
 
-def traits_without(translation: Translation, traits: BackendTraits) -> BackendTraits | None:
+def traits_without(translation: Translation) -> BackendTraits | None:
     """Traits under which a backend that failed on this graph may succeed; None: there are none."""
-    attempt = translation.attempt
+    attempt, traits = translation.attempt, translation.attempt.traits
     if attempt.graph.differentiates:
         return replace(traits, gradients=False)  # AOTAutograd can't trace each operator's second derivative
     if attempt.has_wrappers and traits.wrappers:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
-from dynamo_lite import _C, config
+from dynamo_lite import _C
 from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.exc import InternalError, RunsOnceInEager, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import BackwardCall, LazyModuleCalled, UncaughtException
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records.restart import AnsweredAsInEager, BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
-from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
 from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.translator.core import BreakHere, RootTranslator
 from dynamo_lite.translator.stack_machine import Frame
@@ -91,18 +89,12 @@ def _attempt(root: RootTranslator, request: Request, facts: RestartFacts, state:
 
 def _begin(request: Request, facts: RestartFacts) -> RootTranslator:
     """The translator of the frame, in an attempt of its own."""
-    frame, view, traits = request.frame, request.frame.view, request.traits
+    frame, view = request.frame, request.frame.view
     why = why_unreadable(view.globals, view.builtins)
     if why is not None:
         raise SkipFrame(why)
-    attempt = Attempt(view.globals, view.builtins, request.shapes, request.precomputed, facts, request.captures_data)
-    attempt.takes_wrappers = traits.wrappers
-    attempt.takes_masked_writes = traits.masked_writes
-    attempt.frees_at_once = traits.frees_at_once
-    attempt.generates_kernels = traits.generates_kernels
-    attempt.begins_handled = continues_where_errors_may_be_swallowed(frame.code)
-    attempt.errors_on_break = config.torch_errors_on_break()
-    attempt.callers_handle = sys.exception() is not None
+    of_frame = request.traits, request.surroundings, request.shapes, request.precomputed
+    attempt = Attempt(view.globals, view.builtins, *of_frame, facts)
     request.prepare(attempt)
     sources = attempt.guards.root
     locals_: dict[str, VariableTracker] = {
@@ -147,7 +139,7 @@ def _fact_about(error: Unsupported, root: RootTranslator, facts: RestartFacts) -
     if fact is not None:
         return fact
     graph_break = GraphBreak(error.reason, error.user_stack)
-    if isinstance(error.reason, LazyModuleCalled) and not attempt.is_exporting:
+    if isinstance(error.reason, LazyModuleCalled) and not attempt.surroundings.is_exporting:
         raise RunsOnceInEager(error.reason.what())
     if facts.fullgraph or attempt.errors_on_break:
         raise Unsupported(error.reason, error.user_stack) from None

@@ -15,10 +15,10 @@ from dynamo_lite.bytecode.instructions import Positions
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.plan.rows import Break, Return
 from dynamo_lite.planner.planner import Planner
+from dynamo_lite.records.surroundings import BackendTraits, Surroundings
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 
-from .backend_traits import BackendTraits
 from .frame_identity import FrameIdentity
 
 
@@ -28,9 +28,8 @@ class Request:
 
     frame: FrameIdentity
     traits: BackendTraits
+    surroundings: Surroundings
     fullgraph: bool
-    captures_data: bool
-    """Whether numbers read from tensors, and sizes that depend on data, are symbols whatever the setting is."""
     shapes: TranslationShapes
     precomputed: PrecomputedCalls
     prepare: Callable[[Attempt], None]

@@ -21,7 +21,6 @@ from dynamo_lite.bytecode import assemble, emit
 from dynamo_lite.callables.compiled_function import disabled_function
 from dynamo_lite.callables.compiled_module import CompiledModule
 from dynamo_lite.codegen.new_code import new_code
-from dynamo_lite.compiler.backend_traits import BackendTraits
 from dynamo_lite.compiler.entry import guards_of, plan_of
 from dynamo_lite.compiler.families import Family
 from dynamo_lite.compiler.frame_compiler import FrameCompiler
@@ -30,6 +29,7 @@ from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, HandledFailureInExport
+from dynamo_lite.records.surroundings import BackendTraits
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.record_interfaces import Globals
@@ -138,6 +138,8 @@ def _without_caller(stack: Iterable[FrameSummary]) -> tuple[FrameSummary, ...]:
 class _Exporter(FrameCompiler):
     """Translates the generated function's frame to code that returns the graph module and the text of its guards."""
 
+    is_exporting = True
+
     def __init__(self, program: Program, aten_graph: bool, dynamic: bool) -> None:
         super().__init__(lambda gm, inputs: gm.forward, "export", Family(None, dynamic), fullgraph=True)
         self.traits = BackendTraits(empty_graphs=True, float_inputs=False, arguments_only=True)
@@ -161,7 +163,6 @@ class _Exporter(FrameCompiler):
 
     def prepare(self, attempt: Attempt) -> None:
         attempt.effects = _PlacedEffects(attempt)
-        attempt.is_exporting = True
 
     def _compile(self, frame: FrameIdentity) -> Any:
         translation = self.translate(frame)

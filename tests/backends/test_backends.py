@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -128,3 +129,24 @@ def test_backend_of_a_user_that_calls_aotautograd_without_a_backward():
 
     dl.compile(lambda x: x * 2, backend=aot_autograd(fw_compiler=inner))(torch.ones(3))
     assert len(compilations) == 1
+
+
+def test_what_handles_a_backends_failure_is_no_handler_of_the_program():
+    """The backend fails on a graph that differentiates, so the frame is translated again."""
+
+    def rejecting(gm, example_inputs):
+        seen.append(gm)
+        if len(seen) == 1:
+            raise NotImplementedError
+        return gm.forward
+
+    def fn(x):
+        y = x.square()
+        handled = sys.exc_info()[0]
+        return handled, torch.autograd.grad(y.sum(), x)[0]
+
+    seen, x = [], torch.ones(2, requires_grad=True)
+    before = dl.counters.graph_breaks
+    handled, gradient = dl.compile(fn, backend=rejecting)(x)
+    assert handled is None and gradient.tolist() == [2, 2]
+    assert dl.counters.graph_breaks == before + 1

@@ -17,7 +17,7 @@ import dynamo_lite as dl
 from dynamo_lite.backends.aot import aot_eager
 from dynamo_lite.backends.inductor import inductor
 from dynamo_lite.backends.regions import InRegions
-from dynamo_lite.compiler.backend_traits import BackendTraits
+from dynamo_lite.compiler.backend_traits import traits_of
 from dynamo_lite.insight.regions import Regions
 
 Kept = list[torch.fx.GraphModule]
@@ -253,7 +253,7 @@ def test_values_are_dropped_after_their_last_use():
 
 
 def test_attributes_of_the_backend_are_kept():
-    assert BackendTraits.of(InRegions(inductor)) == BackendTraits.of(inductor)
+    assert traits_of(InRegions(inductor)) == traits_of(inductor)
 
 
 def test_other_ways_are_refused():

@@ -44,6 +44,7 @@ from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.restart_facts import RestartFacts
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.subgraphs import Scope
+from dynamo_lite.records.surroundings import BackendTraits, Surroundings
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.sources.source import Source
@@ -734,17 +735,12 @@ class Attempt(Protocol):
     ahead: PrecomputedCalls
     restart_facts: RestartFacts
     reprs: list[VariableTracker]
-    takes_wrappers: bool
+    traits: BackendTraits
+    surroundings: Surroundings
     has_wrappers: bool
-    takes_masked_writes: bool
     has_masked_writes: bool
-    begins_handled: bool
-    callers_handle: bool
-    frees_at_once: bool
-    generates_kernels: bool
     errors_on_break: bool
     has_asked_compiling: bool
-    is_exporting: bool
     steps: int
     deferred_reads: set[Site]
     """Where the program read numbers from tensors that it has only passed on so far."""

@@ -209,7 +209,7 @@ def handled_exception(tx: Translator) -> VariableTracker | None:
     """The exception that is being handled: by the frames that are traced, as the callers of the first one handle none.
     That is guarded."""
     if tx.handled is None:
-        if tx.attempt.callers_handle:
+        if tx.attempt.surroundings.callers_handle:
             unsupported(ExceptionState("the exception that is being handled", "a caller handles it"))
         tx.guards.nothing_is_handled = True
     return tx.handled

@@ -367,7 +367,7 @@ def is_compiling(tx: Translator) -> VariableTracker:
 
 @models(torch.compiler.is_exporting)
 def _is_exporting(tx: Translator) -> VariableTracker:
-    return ConstantVariable(tx.attempt.is_exporting)
+    return ConstantVariable(tx.attempt.surroundings.is_exporting)
 
 
 _MODULES = os.path.dirname(torch.nn.modules.__file__) + os.sep

@@ -87,7 +87,7 @@ class LaterFunctions(list[LaterFunction]):
 
 def is_checked_later(tx: Translator) -> bool:
     """Whether a graph checks what functions read that it calls later: it isn't compiled, and no backward itself."""
-    return not (tx.attempt.frees_at_once or tx.attempt.is_exporting or tx.graph.scope.in_backward)
+    return not (tx.attempt.traits.frees_at_once or tx.attempt.surroundings.is_exporting or tx.graph.scope.in_backward)
 
 
 def lift_tensors(tx: Translator, values: Iterable[VariableTracker]) -> None:

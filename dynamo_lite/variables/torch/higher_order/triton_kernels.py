@@ -181,7 +181,7 @@ class _Launch:
                 launched = triton_kernels.with_configs(kernel.value, function.value, configs)
         if not triton_kernels.is_function(function.value):
             self.kernel.refuse("its decorators are nested in a way that isn't modelled")
-        if triton_kernels.is_interpreted(function.value) and self.tx.attempt.generates_kernels:
+        if triton_kernels.is_interpreted(function.value) and self.tx.attempt.traits.generates_kernels:
             why = "under TRITON_INTERPRET=1 Python runs it, and this backend generates code that launches kernels"
             self.kernel.refuse(why, instead='use backend="aot_eager"')
         self._guard_function(function)

@@ -113,7 +113,7 @@ def _make_wrapper(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker
     is_plain = shell.layout is torch.strided and not shell.requires_grad and not _C.computes_sizes(shell)
     if not is_plain:
         unsupported(WrapperSubclass(described, "it isn't strided, requires grad or computes its sizes"))
-    if tx.graph.scope.is_nested or not tx.attempt.takes_wrappers:
+    if tx.graph.scope.is_nested or not tx.attempt.traits.wrappers:
         unsupported(WrapperSubclass(described, "an operator's function, or the backend, can't take it"))
     tx.attempt.torch_state.has_subclasses |= overrides_torch_function(cls)
     return CreatedWrapperVariable(tx.attempt, cls, shell, args, kwargs)

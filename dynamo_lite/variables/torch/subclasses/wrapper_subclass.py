@@ -318,7 +318,7 @@ def _values_of_object(tx: Translator, value: UserObjectVariable) -> list[Variabl
 @wraps_if(lambda value: issubclass(type(value), torch.Tensor) and is_wrapper_class(type(value)), order=2)
 def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> VariableTracker:
     obstacle = _obstacle(value)
-    if obstacle is None and not attempt.takes_wrappers:
+    if obstacle is None and not attempt.traits.wrappers:
         obstacle = "a tensor on whose class the backend failed"
     if obstacle is not None:
         return attempt.values.opaque(value, source, obstacle)
@@ -385,7 +385,7 @@ def wrapper_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     cls = type(fake)
     tx.attempt.has_wrappers = True
     if (
-        not tx.attempt.takes_wrappers
+        not tx.attempt.traits.wrappers
         or tx.graph.scope.is_nested
         or _obstacle(fake) is not None
         or not is_complete_fake(fake)

@@ -77,6 +77,6 @@ def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) ->
             unsupported(OverlappingWrite(name, "several elements of the tensor share, as after expand()"))
         if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))
-        if fake.is_inference() and tx.attempt.frees_at_once and not tx.attempt.torch_state.began_in_inference_mode:
+        if fake.is_inference() and tx.attempt.traits.frees_at_once and not tx.attempt.torch_state.began_in_inference_mode:
             if tx.graph.inputs_in_storage(fake):
                 unsupported(InferenceWrite(name))

@@ -87,7 +87,7 @@ def _is_handled(tx: Translator, caller: object = None) -> bool:
     instruction."""
     frame: Translator | None = tx
     while frame is not caller and frame is not None:
-        if _handles(frame) or (frame.parent is None and tx.attempt.begins_handled):
+        if _handles(frame) or (frame.parent is None and tx.attempt.surroundings.begins_handled):
             return True
         frame = frame.parent
     return False

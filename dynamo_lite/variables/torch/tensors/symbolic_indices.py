@@ -120,7 +120,7 @@ def _check_mask(tx: Translator, name: str, key: VariableTracker, value: Variable
     shape_env = tx.graph.fake_mode.shape_env
     assert shape_env is not None
     if has_gradient and _has_mask(key) and not shape_env.allow_dynamic_output_shape_ops:
-        if not tx.attempt.takes_masked_writes:
+        if not tx.attempt.traits.masked_writes:
             unsupported(DataDependentValue(f"the gradient of the value that {name} writes through a mask"))
         tx.attempt.has_masked_writes = True
 

@@ -510,12 +510,12 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     created = TensorVariable(node, fake, cls)
     tx.attempt.values.fakes[id(fake)] = created
-    if tx.attempt.frees_at_once and fake.grad_fn is not None:
+    if tx.attempt.traits.frees_at_once and fake.grad_fn is not None:
         tx.attempt.provenance.recorded(fake.grad_fn)
     is_leaf = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
     if is_leaf and fake._is_view():  # of a leaf, with grad mode off
         if (
-            tx.attempt.frees_at_once and tx.attempt.torch_state.initial_grad_mode
+            tx.attempt.traits.frees_at_once and tx.attempt.torch_state.initial_grad_mode
         ):  # compilers would return it with a history
             tx.attempt.provenance.created_leaf(created)
         return created
@@ -623,7 +623,7 @@ def _operands_to_mutate(
     through = through_base(tx, bare_name(target), mutated, fakes, operands)
     if through is operands:
         check_mutated(tx, operator_name(target), mutated)
-    if tx.attempt.frees_at_once and not tx.graph.scope.is_nested:
+    if tx.attempt.traits.frees_at_once and not tx.graph.scope.is_nested:
         check_saved(operator_name(target), mutated, operands)
     return through
 
