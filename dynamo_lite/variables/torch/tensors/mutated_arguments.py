@@ -72,11 +72,11 @@ def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[s
 
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
     """Break the graph for writes that kernels or AOTAutograd refuse, and for ones that resize a graph input."""
+    may_enter_inference_mode = tx.attempt.traits.frees_at_once and not tx.attempt.torch_state.began_in_inference_mode
     for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
             unsupported(OverlappingWrite(name, "several elements of the tensor share, as after expand()"))
         if tx.graph.is_resized(fake):
             unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))
-        if fake.is_inference() and tx.attempt.traits.frees_at_once and not tx.attempt.torch_state.began_in_inference_mode:
-            if tx.graph.inputs_in_storage(fake):
-                unsupported(InferenceWrite(name))
+        if may_enter_inference_mode and fake.is_inference() and tx.graph.inputs_in_storage(fake):
+            unsupported(InferenceWrite(name))
