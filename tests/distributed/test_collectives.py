@@ -370,6 +370,12 @@ def functional_of_several(x):
 
 
 @whole
+def each_of_several_waited_for(x):
+    results = fc.all_reduce_coalesced([x, x * 2], "sum", pair())
+    return [each.wait() * 2 for each in results], [type(each) is fc.AsyncCollectiveTensor for each in results]
+
+
+@whole
 def functional_with_gradients(x):
     y = fc.all_reduce(x * WEIGHT, "sum", pair())
     z = gather(y * WEIGHT, 0, pair())

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 from torch.distributed import distributed_c10d
 
 Group: TypeAlias = "dist.ProcessGroup"
@@ -146,6 +147,12 @@ def resolve_group(group: Any, tag: str = "") -> Group | str:
 
 def name_of_group(group: Group | str) -> str:
     return group if isinstance(group, str) else group.group_name
+
+
+def wrap_each(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Each with a wait of its own, as in eager. torch's one wait for several (2.15) returns the fakes that it is given,
+    so nothing in the graph would use its results."""
+    return [functional._maybe_wrap_tensor(each) for each in tensors]
 
 
 def _present(*rows: tuple[str, Callable[..., Any]]) -> dict[Callable[..., Any], Callable[..., Any]]:

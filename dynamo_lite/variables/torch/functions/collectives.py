@@ -297,8 +297,9 @@ def _wrap_async_result(attempt: Attempt, value: Any, source: Source) -> Variable
 for _name, _polyfill in (
     ("_resolve_group", polyfills.resolve_group),
     ("_group_or_group_name", polyfills.name_of_group),
+    ("_maybe_wrap_tensors", polyfills.wrap_each),
 ):
-    if hasattr(functional, _name):  # before torch 2.13 there are others, which are inlined
+    if hasattr(functional, _name):  # what older versions of torch have instead is inlined
         _function = getattr(functional, _name)
         models_raw(_function, partial(_call_polyfill, _function, _polyfill))
 
