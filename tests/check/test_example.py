@@ -22,6 +22,7 @@ def _masked(text: str) -> str:
 
 
 @pytest.mark.full
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_workflow_passes_and_the_commit_breaks_it(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     shutil.copytree(EXAMPLE, repository)
