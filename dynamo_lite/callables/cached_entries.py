@@ -18,7 +18,6 @@ from dynamo_lite.insight.counters import counted
 from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.records.code_origin import is_module_call
 from dynamo_lite.resume.graph_break import interrupted_codes
-from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import original_position
 
 from .compiled_module import CompiledModule
@@ -84,7 +83,7 @@ def entries(compiled: Callable[..., Any]) -> list[CachedEntry]:
 def _cached_entry(code: CodeType, entry: _C.Entry) -> CachedEntry:
     checks = entry.tree.checks()
     forward = _forward(code, checks)
-    guards = [in_program_names(str(reason), code, forward) for reason, _, _ in checks]
+    guards = [str(reason) for reason, _, _ in checks]
     graph = _GRAPHS.get(entry.code)
     of_program = (each for each in interrupted_codes(code) if not is_module_call(each.co_filename))
     written = forward.__code__ if forward is not None else next(of_program, original_position(code, 0)[0])

@@ -44,7 +44,7 @@ def make_entry(
     plan, failed = plan_of(translation, compiled.call), _handler(translation, like)
     code = new_code(plan, like, compiled.call, translation.after.code, failed, translation.positions, self_contained)
     if observer is not None:
-        observer.plans.append(frame.in_program_names(f"{frame.place}:\n{textwrap.indent(str(plan), '  ')}"))
+        observer.plans.append(f"{frame.place}:\n{textwrap.indent(str(plan), '  ')}")
     if not attempt.guards.abstract_class_checks.hold():  # the backend registered a class
         attempt.close()
         return _C.PASS

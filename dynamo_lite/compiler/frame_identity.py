@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -13,7 +13,6 @@ from dynamo_lite import _C
 from dynamo_lite.insight.program_files import line_place
 from dynamo_lite.records.code_origin import calls_module, is_module_call
 from dynamo_lite.resume.graph_break import continued_in_loop
-from dynamo_lite.resume.program_names import in_program_names
 from dynamo_lite.resume.resume_code import RESUME_CODES, original_position
 
 
@@ -86,16 +85,16 @@ class FrameIdentity:
         return forward if isinstance(forward, FunctionType) else None
 
     @cached_property
+    def parameters(self) -> tuple[str, ...] | None:
+        """The positional parameters of `forward`."""
+        code = None if self.forward is None else self.forward.__code__
+        return None if code is None else code.co_varnames[: code.co_argcount]
+
+    @cached_property
     def place(self) -> FramePlace:
         code = self.original if self.forward is None else self.forward.__code__
         name = code.co_qualname if self.forward is None else f"{type(self.module).__qualname__}.forward"
         return FramePlace(name, code.co_filename, code.co_firstlineno)
-
-    def in_program_names(self, text: str) -> str:
-        """The text of a place in the frame, or of a guard, as the program names it: in a module's call, by the
-        parameters of ``forward``."""
-        forward: Any = self.forward  # mypy takes it for a method
-        return in_program_names(text, self.code, forward)
 
     @cached_property
     def misses(self) -> list[_C.Failure]:

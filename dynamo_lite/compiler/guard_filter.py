@@ -124,7 +124,7 @@ def _finds_forward(source: Source | None, frame: FrameIdentity) -> bool:
 def _entry(guard: Guard, is_tensor: bool, values: Mapping[Source, object], frame: FrameIdentity) -> GuardFilterEntry:
     source = guard.source
     way = () if source is None else source.way()
-    name = "" if source is None else frame.in_program_names(str(source))
+    name = "" if source is None else str(source)
     derived = _GUARD_TYPES.get(guard.kind, guard.kind.upper())
     modules = (value for place in way if isinstance(value := values.get(place), torch.nn.Module))
     place = GuardedPlace(source is None or source.local_rooted, tuple(modules))

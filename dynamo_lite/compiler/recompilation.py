@@ -19,7 +19,7 @@ from dynamo_lite.insight.counters import counted, counters
 from dynamo_lite.insight.notices import warn_here
 from dynamo_lite.insight.observer import Observer, Recompile
 from dynamo_lite.insight.recorder import RECORDING, RecompileRecord
-from dynamo_lite.records.guards import CodeReason, GuardReason, RegistrationsReason
+from dynamo_lite.records.guards import GuardReason, RegistrationsReason
 from dynamo_lite.resume.resume_code import RESUME_CODES, continued
 from dynamo_lite.resume.varying_numbers import jumps_back
 
@@ -207,15 +207,14 @@ def note_recompile(frame: FrameIdentity, versions: Versions, observer: Observer 
 
 def recompile_of(frame: FrameIdentity, failure: _C.Failure) -> Recompile:
     """What the guard that failed found, in the program's terms."""
-    return Recompile(*frame.place, *_change(frame, failure))
+    return Recompile(*frame.place, *_change(failure))
 
 
-def _change(frame: FrameIdentity, failure: _C.Failure, at_limit: bool = False) -> Change:
+def _change(failure: _C.Failure, at_limit: bool = False) -> Change:
     reason = failure.reason
     if not isinstance(reason, GuardReason):  # of a tree that isn't built from sources
         reason = GuardReason(str(reason or "its guards"), failure.kind, "")
-    place = reason.function if isinstance(reason, CodeReason) else reason.place
-    return change_of(failure, frame.in_program_names(place), frame.in_program_names(reason.text), at_limit)
+    return change_of(failure, reason.subject, reason.is_expression, reason.text, at_limit)
 
 
 def note_recompiled(frame: FrameIdentity, seconds: float) -> None:
@@ -237,13 +236,12 @@ def note_outdated(frame: FrameIdentity, failure: _C.Failure) -> None:
     """Count and log that a translation is dropped: a guard no longer holds of the frame it was made from. This call
     runs in eager, the next one is translated again."""
     counters.outdated += 1
-    guard = frame.in_program_names(str(failure.reason))
     logs.recompiles.info(
         "%s%s changed while it was compiled, so this call runs in eager: the guard %r no longer holds (%s)",
         logs.rank(),
         frame.place,
-        guard,
-        _change(frame, failure).text,
+        str(failure.reason),
+        _change(failure).text,
     )
 
 
@@ -264,13 +262,13 @@ def _limit_reached(frame: FrameIdentity, fullgraph: bool) -> None:
     """Warn, once for each code object, that it runs in eager from now on; under ``fullgraph``, which forbids that,
     raise."""
     entries = frame.view.entries
-    reasons = Counter(frame.in_program_names(str(each.reason)) for each in frame.misses)
+    reasons = Counter(str(each.reason) for each in frame.misses)
     listed = "".join(f"\n  {count} of {entries} entries: {reason}" for reason, count in reasons.most_common(8))
     message = (
         f"{logs.rank()}{frame.place} has {counted(entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    last = "".join(_last_change(_change(frame, each, at_limit=True)) for each in frame.failures[:1])
+    last = "".join(_last_change(_change(each, at_limit=True)) for each in frame.failures[:1])
     guards = f". The guards that failed now:{listed}{last}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"

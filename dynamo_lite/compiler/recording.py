@@ -37,7 +37,7 @@ def graph_record(
 ) -> GraphRecord:
     """The record of a graph before its backend gets it, which may change it."""
     inputs = translation.attempt.graph.inputs
-    given = {each.node.name: frame.in_program_names(str(each.source)) for each in inputs}
+    given = {each.node.name: str(each.source) for each in inputs}
     parameters = {each.node.name for each in inputs if isinstance(each.value, torch.nn.Parameter)}
     nodes = [_node_record(node, given, parameters) for node in gm.graph.nodes]
     record = GraphRecord(1 + len(recorder.graphs), backend, gm.print_readable(print_output=False), nodes)
@@ -88,10 +88,8 @@ def record_entry(
     tree, new_code = entry
     costs: list[float] | list[None] = tree.seconds_of_checks(frame.view)
     checks = tree.checks()
-    guards = [
-        GuardRecord(frame.in_program_names(reason.place), frame.in_program_names(reason.text), cost)
-        for (reason, _, _), cost in zip(checks, costs or [None] * len(checks))
-    ]
+    costs_or_none = costs or [None] * len(checks)
+    guards = [GuardRecord(reason.place, reason.text, cost) for (reason, _, _), cost in zip(checks, costs_or_none)]
     name, filename, line = frame.place
     number = None if graph is None else graph.number
     check_seconds = tree.cost(frame.view, 100)

@@ -59,7 +59,7 @@ def _written(tracker: VariableTracker, frame: FrameIdentity) -> list[str]:
     """An object that is written to, or its attributes."""
     if tracker.source is None:
         return []
-    place = frame.in_program_names(str(tracker.source))
+    place = str(tracker.source)
     attributes = tracker.attrs if isinstance(tracker, UserObjectVariable) else ()
     return [f"{place}.{name}" for name in attributes] or [f"{place} ({tracker.describe()})"]
 
@@ -81,7 +81,7 @@ def report_entry(
     if graph_break is not None:
         report_break(graph_break, observer)
     if observer is not None:
-        observer.guards.extend(texts_of_guards(entry[0], frame))
+        observer.guards.extend(texts_of_guards(entry[0]))
         observer.guard_seconds.extend(entry[0].seconds_of_checks(frame.view))
         observer.lookups.append(entry[0].cost(frame.view, 100))
         for stage, seconds in zip(times._fields, times):
@@ -92,14 +92,14 @@ def report_entry(
             "%s: %s; a check of its guards takes %.2f us", frame.place, stages, entry[0].cost(frame.view) * 1e6
         )
     if logs.guards.isEnabledFor(logging.INFO):
-        logs.guards.info("of %s:\n  %s", frame.place, "\n  ".join(texts_of_guards(entry[0], frame)))
+        logs.guards.info("of %s:\n  %s", frame.place, "\n  ".join(texts_of_guards(entry[0])))
     if logs.bytecode.isEnabledFor(logging.INFO):
         logs.bytecode.info("of %s:\n%s", frame.place, as_text(entry[1]))
 
 
-def texts_of_guards(tree: _C.GuardTree, frame: FrameIdentity) -> list[str]:
-    """Guards of a frame, in words."""
-    return [frame.in_program_names(str(reason)) for reason, _, _ in tree.checks()]
+def texts_of_guards(tree: _C.GuardTree) -> list[str]:
+    """Guards, in words."""
+    return [str(reason) for reason, _, _ in tree.checks()]
 
 
 def report_break(graph_break: GraphBreak, observer: Observer | None) -> None:

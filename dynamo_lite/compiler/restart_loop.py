@@ -11,6 +11,7 @@ from dynamo_lite.insight.break_reasons import BackwardCall, LazyModuleCalled, Un
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records.restart import AnsweredAsInEager, BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
+from dynamo_lite.resume.program_names import name_places
 from dynamo_lite.resume.resume_code import original_position
 from dynamo_lite.translator.core import BreakHere, RootTranslator
 from dynamo_lite.translator.stack_machine import Frame
@@ -97,6 +98,7 @@ def _begin(request: Request, facts: RestartFacts) -> RootTranslator:
     attempt = Attempt(view.globals, view.builtins, *of_frame, facts)
     request.prepare(attempt)
     sources = attempt.guards.root
+    name_places(sources, frame.code, frame.parameters)
     locals_: dict[str, VariableTracker] = {
         name: LazyVariable(attempt, value, sources.child("local", name)) for name, value in frame.arguments.items()
     }

@@ -5,10 +5,7 @@ A guard kind's row (`_C.CHECK_KINDS`) has the sentences, the failure has the val
 
 from __future__ import annotations
 
-import ast
 import enum
-import keyword
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -46,10 +43,10 @@ class _Changed:
         return f"{self.place} {self.text}".strip()
 
 
-def change_of(failure: _C.Failure, place: str, text: str, at_limit: bool = False) -> Change:
-    """``place`` and ``text``: those of the guard, as the program names them. ``at_limit``: there will be no further
-    version."""
-    found = size_change(failure.differences[0], place) if failure.differences else None
+def change_of(failure: _C.Failure, place: str, is_expression: bool, text: str, at_limit: bool = False) -> Change:
+    """``place`` and ``text``: those of the guard, as the program names them. ``is_expression``: whether it can write
+    the place. ``at_limit``: there will be no further version."""
+    found = size_change(failure.differences[0], place, is_expression) if failure.differences else None
     if found is not None:
         return found
     row, changed = _C.CHECK_KINDS[failure.kind], _Changed(failure, place, text)
@@ -67,13 +64,12 @@ def _hint(failure: _C.Failure) -> str | None:
     return _OF_FUNCTIONS if type(failure.expected) in _FUNCTIONS else None
 
 
-def size_change(difference: _C.Difference, place: str) -> Change | None:
+def size_change(difference: _C.Difference, place: str, is_expression: bool) -> Change | None:
     """The change of a tensor's sizes, dimension by dimension; None if another fact changed."""
     what, now, before = difference
     if what != "size":
         return None
-    is_written = is_expression(place)
-    shown = f"`{place}`" if is_written else place
+    shown = f"`{place}`" if is_expression else place
     if len(now) != len(before):
         text = f"{shown} had {counted(len(before), 'dimension')}, now {len(now)}"
         return Change(text, _OF_RANKS, f"{place}: dimensions")
@@ -81,24 +77,12 @@ def size_change(difference: _C.Difference, place: str) -> Change | None:
     text = ", ".join(f"dim {at} was {before[at]}, now {now[at]}" for at in changed)
     if any(each[at] in (0, 1) for each in (now, before) for at in changed):
         hint = _OF_ZERO_AND_ONE
-    elif is_written:
+    elif is_expression:
         dims = changed[0] if len(changed) == 1 else changed
         hint = f"mark it dynamic before the first call: `dl.mark_dynamic({place}, {dims})`"
     else:
         hint = _OF_SIZES
     return Change(f"{shown} {text}", hint, f"{place}: size")
-
-
-def is_expression(place: str) -> bool:
-    """Whether the program can write it."""
-    names = re.findall(r"[A-Za-z_]\w*", re.sub(r"'[^']*'|\"[^\"]*\"", "", place))
-    if not names or any(map(keyword.iskeyword, names)):
-        return False
-    try:
-        ast.parse(place, mode="eval")
-    except SyntaxError:
-        return False
-    return True
 
 
 # -- values in words ---------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence, Set, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from types import CodeType
 from typing import Any, NamedTuple, TypeVar
@@ -28,6 +28,13 @@ class GuardReason:
     place: str
     kind: str
     text: str
+    is_expression: bool = False
+    """Whether the program can write the place."""
+
+    @property
+    def subject(self) -> str:
+        """What has changed if the check fails."""
+        return self.place
 
     def __str__(self) -> str:
         return f"{self.place} {self.text}".strip()
@@ -37,15 +44,19 @@ class GuardReason:
 class CodeReason(GuardReason):
     """For a guard on a function's code."""
 
-    function: str
+    function: str = ""
     """The place of the function."""
+
+    @property
+    def subject(self) -> str:
+        return self.function
 
 
 @dataclass(frozen=True)
 class RegistrationsReason(GuardReason):
     """For the guard on registrations. It may still hold after one: `AbstractClassChecks.renew`."""
 
-    checks: AbstractClassChecks
+    checks: AbstractClassChecks = field(kw_only=True)
 
 
 Path = tuple[tuple[str, Any], ...]
@@ -119,8 +130,8 @@ class Guard(NamedTuple):
 def _reason(place: object, kind: str, arg: object = None) -> GuardReason:
     """The text of a check. ``place``: what is checked."""
     if type(arg) is CodeType and isinstance(place, Source) and place.kind == "c_attr":
-        return CodeReason(str(place), kind, _describe(kind, arg), str(place.parent))
-    return GuardReason(str(place), kind, _describe(kind, arg))
+        return CodeReason(str(place), kind, _describe(kind, arg), function=str(place.parent))
+    return GuardReason(str(place), kind, _describe(kind, arg), isinstance(place, Source) and place.is_expression)
 
 
 class Guards:
@@ -302,9 +313,8 @@ class Guards:
         if "global_state" in checked:
             tree.check(0, "global_state", state, _reason("torch:", "global_state"))
         if "registrations" in checked:
-            reason = RegistrationsReason(
-                "abstract classes", "registrations", _describe("registrations"), self.abstract_class_checks
-            )
+            text = _describe("registrations")
+            reason = RegistrationsReason("abstract classes", "registrations", text, checks=self.abstract_class_checks)
             tree.check(0, "registrations", self.abstract_class_checks.token, reason)
         if "no_handled_exception" in checked:
             tree.check(0, "no_handled_exception", None, _reason("the caller", "no_handled_exception"))

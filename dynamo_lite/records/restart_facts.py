@@ -173,9 +173,9 @@ class RestartFacts:
         known = self.remembered.to_fill
         if len(known) >= _MOST:
             return [], frozenset()
-        dicts = [place for place in guards.missing_key_dicts if str(place) not in known]
+        dicts = [place for place in guards.missing_key_dicts if place.key not in known]
         caches = {entry: assumed for entry, assumed in guards.cache_misses.items() if entry not in known}
-        return [*guards.of(dicts), *caches.values()], frozenset([*map(str, dicts), *caches])
+        return [*guards.of(dicts), *caches.values()], frozenset([*(place.key for place in dicts), *caches])
 
     def remember(self) -> None:
         """After an attempt that succeeded: keep what the next translation of the code would have to find out again."""

@@ -47,7 +47,7 @@ class Varying(NamedTuple):
         source = Source().child("local", self.argument)
         for accessor in self.way:
             source = source.child(*accessor)
-        return str(source), self.dim
+        return source.key, self.dim
 
 
 class SplitFrame(Protocol):

@@ -149,7 +149,7 @@ class TranslationShapes:
     def varies(self, source: Source) -> bool:
         """Whether a number there has differed between calls, or is expected to. It isn't a value that this translation
         meets."""
-        return (str(source), -1) in self._values.changed
+        return (source.key, -1) in self._values.changed
 
     def varies_by_call(self, source: Source) -> bool:
         """Whether what is at a source is each call's own: an argument, or an item of containers that are arguments."""
@@ -165,7 +165,7 @@ class TranslationShapes:
     def _changed_dims(self, source: Source, value: object, of: str = "") -> set[int]:
         """Note the value at a source; return the dimensions (-1: the number itself) that have changed so far. ``of``:
         the tensor's property that the value is, if not its sizes."""
-        name = f"{source}{of}"
+        name = f"{source.key}{of}"
         holder = self._holder(source)
         self._met[name] = (holder, value)
         before = self._values.values.get(name)

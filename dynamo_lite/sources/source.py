@@ -8,15 +8,17 @@ value that was checked.
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Iterator
+from functools import reduce
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import NestedTooDeep
 from dynamo_lite.insight.site import public_name
-from dynamo_lite.insight.value_text import fill, value_text
+from dynamo_lite.insight.value_text import fill, is_constant, value_text
 
 from .identity import identity
 
@@ -24,6 +26,14 @@ FRAME = "frame"
 _HEAP_TYPE = 1 << 9
 _DEEPEST = 1000
 """Accessors from the frame. The guard tree, which recurses, has room for twice as many."""
+
+
+class Name(NamedTuple):
+    """What the program calls a place."""
+
+    text: str
+    is_expression: bool
+    """Whether the program can write it; otherwise it is in words."""
 
 
 class Source:
@@ -39,6 +49,7 @@ class Source:
         "expected",
         "number",
         "name",
+        "naming",
         "local_rooted",
         "__weakref__",
     )
@@ -57,6 +68,8 @@ class Source:
         """The node in the guard tree, once that is built."""
         self.name: str | None = None
         """Its text, cached."""
+        self.naming: Naming | None = None if parent is None else parent.naming
+        """Names places below one that generated code passes on, or that `torch.nn.Module` does."""
         self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
         """Whether it is reached through the call's arguments or closure, not through globals or constants."""
 
@@ -106,8 +119,28 @@ class Source:
 
     def __str__(self) -> str:
         if self.name is None:
-            self.name = fill(_TEXTS[self.kind], _WORDS, self)
+            given = None if self.naming is None else self.naming(self)
+            self.name = fill(_TEXTS[self.kind], _WORDS, self) if given is None else given.text
         return self.name
+
+    @property
+    def key(self) -> str:
+        """Its text without the program's names, which two places may share."""
+        if self.naming is None:
+            return str(self)
+        return str(reduce(lambda place, step: place.child(step.kind, step.arg), self.way(), Source()))
+
+    @property
+    def is_expression(self) -> bool:
+        """Whether its text is an expression that the program can write."""
+        given = None if self.naming is None else self.naming(self)
+        if given is not None:
+            return given.is_expression
+        if self.kind in _IN_WORDS or self.parent is None:
+            return False
+        if self.kind == "dict_item" and self.parent.kind in _NAMESPACES or self.parent.parent is None:
+            return all(each.isidentifier() and not keyword.iskeyword(each) for each in str(self).split("."))
+        return self.parent.is_expression and (self.kind != "dict_item" or is_constant(self.arg))
 
     def __repr__(self) -> str:
         return f"<Source {self}>"
@@ -154,6 +187,11 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
+Naming: TypeAlias = Callable[[Source], Name | None]
+"""What the program calls a place; None: as its parent, and the way from there."""
+_NAMESPACES = ("globals", "builtins")
+_IN_WORDS = frozenset({"next_item", "next_value", "next_number", "taken_from", "function", "made"})
+"""Accessors that the program can't write."""
 _WORDS: dict[str, Callable[[Source], Any]] = {
     "arg": lambda source: source.arg,
     "parent": lambda source: source.parent,

@@ -270,6 +270,21 @@ def test_arguments_of_a_module_have_no_names_of_torch(caplog):
     assert said == f"the positional arguments: length 2, was length 1. Hint: {_EACH}"
 
 
+def test_a_variable_of_an_enclosing_function_is_named(caplog):
+    mode = "add"
+
+    def fn(x):
+        return x + 1 if mode == "add" else x * 2
+
+    compiled = dl.compile(fn, backend="eager")
+    with caplog.at_level("INFO", "dynamo_lite.recompiles"):
+        compiled(IDS)
+        mode = "double"
+        compiled(IDS)
+    (said,) = [each.getMessage() for each in caplog.records if each.name == "dynamo_lite.recompiles"]
+    assert f": mode: 'double', was 'add'. Hint: {_EACH}" in said
+
+
 def test_recompile_limit_text_has_the_changes_and_a_hint():
     compiled = dl.compile(length, backend="eager")
     with dl.config.patch(recompile_limit=2), warnings.catch_warnings(record=True) as caught:
