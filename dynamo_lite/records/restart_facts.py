@@ -12,7 +12,7 @@ from traceback import FrameSummary
 from typing import NoReturn
 
 from dynamo_lite.exc import SkipFrame, Unsupported
-from dynamo_lite.insight.break_reasons import FreedTogether, OperatorFailed, SharedMemory
+from dynamo_lite.insight.break_reasons import FreedTogether, LeafLeavesGraph, OperatorFailed, SharedMemory
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site
 from dynamo_lite.shapes.policy import SpecializationHistory
@@ -186,7 +186,7 @@ class RestartFacts:
         """Why the graph breaks, when the attempt that breaks ended here. What is known only at the end of an attempt is
         placed where the next one breaks."""
         found = self.graph_break
-        if found is None or not isinstance(found.reason, (SharedMemory, FreedTogether)):
+        if found is None or not isinstance(found.reason, (SharedMemory, FreedTogether, LeafLeavesGraph)):
             return found
         return GraphBreak(found.reason, (place,))
 

@@ -347,3 +347,13 @@ def test_an_exported_program_makes_its_own():
         torch.manual_seed(3)
         found.append(program(tensor(2, 3, grad=True)))
     assert torch.equal(*found)
+
+
+def test_break_at_a_leaf_is_told_where_the_leaf_is_created():
+    def fn(x):
+        weight = nn.Parameter(x.detach() * 2)
+        y = x * weight
+        return y, weight
+
+    (found,) = dl.explain(fn)(tensor(3)).breaks
+    assert (found.reason.code, found.lineno) == ("DL0772", fn.__code__.co_firstlineno + 1)
