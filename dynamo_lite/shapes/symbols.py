@@ -65,8 +65,6 @@ class Symbols:
         """Symbol -> where a call reads its number."""
         self._hints: dict[Symbol, int] = {}
         """Symbol -> its number in the call that is traced."""
-        self._of_bases: dict[Symbol, tuple[NumberSource, int]] = {}
-        """Symbol that is a size of a view's base -> where it is read, its hint. Used if a condition names it."""
         self._numbers: list[tuple[torch.SymInt, NumberSource | ComputedInt, int]] = []
         """(number, where it is read, hint) of every symbolic size, stride, offset and int."""
         self._marked: list[tuple[Any, NumberSource]] = []
@@ -140,10 +138,13 @@ class Symbols:
         return found
 
     def _note_base(self, base: torch.Tensor, source: Source) -> None:
-        """Note the sizes of a view's base: operators that check the size of the storage make conditions on them."""
+        """Note the sizes of a view's base: operators that check the size of the storage make conditions on them, and
+        the ``ShapeEnv`` may replace the view's own symbols by them. Read as ints: the base is no input of the graph."""
+        shape = source.child("c_attr", "shape")
         for dim, size in enumerate(base.shape):
-            if isinstance(size, torch.SymInt):
-                self._of_bases[size.node.expr] = NumberSource(source, "size", dim), hint_of(size)
+            if isinstance(size, torch.SymInt) and size.node.expr not in self.places:
+                self.places[size.node.expr] = NumberSource(shape.child("tuple_item", dim), "int")
+                self._hints[size.node.expr] = hint_of(size)
 
     def _add_item(self, source: Source, number: torch.SymInt | int) -> None:
         """Add a size or stride that is read as an int; guard it by its value if it isn't symbolic."""
@@ -353,10 +354,7 @@ class Symbols:
             if values.upper.is_Integer:
                 yield known <= values.upper
         for guard in () if self._env is None else self.env.guards:
-            condition = self.env.replace(guard.expr)
-            for symbol in condition.free_symbols & self._of_bases.keys() - self.places.keys():
-                self.places[symbol], self._hints[symbol] = self._of_bases[symbol]
-            yield condition
+            yield self.env.replace(guard.expr)
 
     def _symbol(self, place: NumberSource | ComputedInt, value: int) -> Symbol:
         """A symbol, for guards only, of the number that is read at a place."""

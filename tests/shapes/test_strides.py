@@ -1,5 +1,7 @@
 """Slices of growing tensors, whose strides change and sizes don't; lengths computed by a user's class."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -159,3 +161,18 @@ def test_operators_on_parameters_under_no_grad():
         w, x = torch.nn.Parameter(tensor(2, size)), tensor(2, size)
         for one, other in zip(compiled(w, x), fn(w, x)):
             assert torch.equal(one, other) and one.requires_grad is other.requires_grad
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_copies_of_views_of_the_size_of_their_base(dynamic):
+    """torch's ``__deepcopy__`` compares the sizes, which then are one symbol: that of the base."""
+
+    def fn(x):
+        made = copy.deepcopy(x)
+        return made + torch.arange(x.shape[0]), torch.zeros(x.shape[0] + 1), made.view(-1, 1)
+
+    compiled = dl.compile(fn, backend="eager", dynamic=dynamic)
+    found = [torch.arange(1.0, n + 1).reshape(n) for n in (3, 4, 5)]
+    for each in (*found, torch.ones(6), torch.ones(8)[:5], torch.ones(2, 5)[1], found[0]):
+        for one, other in zip(compiled(each), fn(each)):
+            assert torch.equal(one, other) and one.shape == other.shape
