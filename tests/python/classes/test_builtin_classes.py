@@ -510,6 +510,29 @@ def test_existing_instances_are_read_and_mutated():
     check(fn, tensor(3), *args, graphs=1)
 
 
+def test_items_of_derived_queues():
+    class Queue(deque):
+        def push(self, item):
+            self.append(item)
+            return self[-1]
+
+    class Shorter(Queue):
+        def __len__(self):
+            return super().__len__() - 1
+
+        def __getitem__(self, index):
+            return super().__getitem__(index) + 1
+
+    def fn(x, queue):
+        made, shorter = Queue([x, x + 1, 3], 3), Shorter([5, 6])
+        made[0] = made[1] * 2
+        del made[-1]
+        queue[0] = queue.push(4) + 1
+        return made[0], made.push(x), shorter[0], shorter[-1], shorter.push(8), queue[-2], deque.__getitem__(shorter, 0)
+
+    check(fn, tensor(3), Queue([1, 2]), graphs=1)
+
+
 def test_existing_dict_that_is_its_own_namespace():
     def fn(x, own):
         own["n"] = 5

@@ -474,7 +474,7 @@ class UserObjectVariable(VariableTracker):
         if name in TEXTS and not args and not kwargs:
             is_objects = class_lookup(self.payload.python_type(), name) is object.__str__
             return self.text(tx, "__repr__") if is_objects else self._builtin_text(tx, name)
-        if function is not raw:
+        if function is not raw and tx.code is not function.__code__:  # there, it is called for what it does in C
             return tx.call(tx.make(function), [self, *args], kwargs).realize()
         if name == "__getitem__" and len(args) == 1 and not kwargs:
             return self._payload_item(tx, args[0])
