@@ -44,7 +44,7 @@ class _Ending:
     breaks: bool
     """Whether the graph breaks here; otherwise the frame returns."""
     request: Request
-    planner: Planner
+    plan: Planner
     breaker: FrameBreaker | NestedBreaker | None = None
     end: Return | Break | None = None
 
@@ -63,24 +63,24 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> AfterGraph
     """
     ending = _Ending(root, breaks, request, Planner(root.attempt))
     for extend in _PASSES:
-        fact = extend(ending) or ending.planner.made_by_cpython
+        fact = extend(ending) or ending.plan.made_by_cpython
         if fact is not None:
             return fact
     assert ending.end is not None
     if ending.breaker is not None:
         ending.breaker.check_is_before_return()
-    return AfterGraph(ending.planner, ending.end, _emit(ending, ending.end))
+    return AfterGraph(ending.plan, ending.end, _emit(ending, ending.end))
 
 
 def _emit(ending: _Ending, end: Return | Break) -> list[Instruction]:
     """The steps of the plan, then the frame's return or its break."""
-    code = Writer(run(ending.planner.steps))
+    code = Writer(run(ending.plan.steps))
     if isinstance(end, Return):
         code.load(end.value)
         code.add(emit.return_value())
     else:
         assert ending.breaker is not None
-        ending.breaker.emit(code, ending.planner.temporaries())
+        ending.breaker.emit(code, ending.plan.temporaries())
     return code.body
 
 
@@ -93,7 +93,7 @@ def _end_contexts(ending: _Ending) -> None:
     for context in ending.attempt.torch_state.contexts:
         if ending.attempt.provenance.is_created(context):
             assert isinstance(context, VariableTracker)
-            ending.planner.cannot_create(context)
+            ending.plan.cannot_create(context)
     for value in reversed(list(ending.root.stacks()) if ending.breaks else []):
         if isinstance(value, ExitVariable) and isinstance(value.context, GraphContextVariable) and not value.called:
             value.context.leave_graph(ending.attempt.graph)
@@ -163,34 +163,34 @@ def _generators(attempt: Attempt) -> Iterator[torch.Generator]:
 
 def _plan(ending: _Ending) -> None:
     """The side effects, then the frame's return, or what runs where it breaks."""
-    planner = ending.planner
+    plan = ending.plan
     try:
-        planner.replay_effects()
+        plan.replay_effects()
         if ending.breaks:
-            ending.breaker = _break(planner, ending.root)
+            ending.breaker = _break(plan, ending.root)
             ending.end = ending.breaker.end
         else:
-            ending.end = _return(planner, ending.root)
+            ending.end = _return(plan, ending.root)
     except (Restart, Unsupported):
         # Where the graph breaks for what CPython must create, this may not come up.
-        if planner.made_by_cpython is None:
+        if plan.made_by_cpython is None:
             raise
 
 
-def _break(planner: Planner, root: RootTranslator) -> FrameBreaker | NestedBreaker:
+def _break(plan: Planner, root: RootTranslator) -> FrameBreaker | NestedBreaker:
     """The instruction runs in CPython, and a resume function goes on after it."""
     if not any(isinstance(value, ExitVariable) for value in root.stacks()):
         # Before the values are created: no context on the stack changes the grad mode.
-        planner.set_grad_mode(root.attempt.torch_state.final_grad_mode)
+        plan.set_grad_mode(root.attempt.torch_state.final_grad_mode)
     breaker = FrameBreaker(root) if root.callee is None else NestedBreaker(root)
-    breaker.plan(planner)
+    breaker.plan(plan)
     return breaker
 
 
-def _return(planner: Planner, root: RootTranslator) -> Return:
-    planner.set_grad_mode(root.attempt.torch_state.final_grad_mode)
+def _return(plan: Planner, root: RootTranslator) -> Return:
+    plan.set_grad_mode(root.attempt.torch_state.final_grad_mode)
     assert root.returned is not None
-    return Return(planner.value(root.returned))
+    return Return(plan.value(root.returned))
 
 
 # -- what may not leave the graph as it is -----------------------------------------------------------------------------
@@ -199,25 +199,25 @@ def _return(planner: Planner, root: RootTranslator) -> Return:
 def _dropped_generators(ending: _Ending) -> None:
     """A generator that is dropped while it waits in a block leaves the block: CPython has to do that."""
     for generator in ending.attempt.provenance.generators:
-        if generator.is_in_block and not ending.planner.survives_break(generator):
-            ending.planner.cannot_create(generator, DroppedGenerator(generator.describe()))
+        if generator.is_in_block and not ending.plan.survives_break(generator):
+            ending.plan.cannot_create(generator, DroppedGenerator(generator.describe()))
 
 
 def _outdated_on_ctx(ending: _Ending) -> FunctionsUntraced | None:
-    return outdated_on_ctx(ending.attempt, ending.planner.has_created)
+    return outdated_on_ctx(ending.attempt, ending.plan.has_created)
 
 
 def _outdated_later_functions(ending: _Ending) -> MadeByCPython | None:
-    return check_later_functions(ending.attempt, ending.planner.has_created)
+    return check_later_functions(ending.attempt, ending.plan.has_created)
 
 
 def _lost_history(ending: _Ending) -> None:
     """The graph's results have the autograd history that they have in eager."""
-    attempt, planner = ending.attempt, ending.planner
+    attempt, plan = ending.attempt, ending.plan
     has_gradients = any(each.value.requires_grad for each in attempt.graph.tensors)
     leaf = next(iter(attempt.provenance.leaves), None)
-    if leaf is not None and not has_gradients and any(each.requires_grad for each in _outputs(planner)):
-        planner.cannot_create(leaf)  # a backend would take the graph for inference
+    if leaf is not None and not has_gradients and any(each.requires_grad for each in _outputs(plan)):
+        plan.cannot_create(leaf)  # a backend would take the graph for inference
 
 
 def _freed_together(ending: _Ending) -> EndsBefore | None:
@@ -228,13 +228,13 @@ def _freed_together(ending: _Ending) -> EndsBefore | None:
         return None
     if not (attempt.restart_facts.calls_backward or any(map(_goes_back, ending.root.stopped()))):
         return None
-    step = attempt.provenance.first_unrelated_step(_outputs(ending.planner))
+    step = attempt.provenance.first_unrelated_step(_outputs(ending.plan))
     otherwise = "a backward would free what another needs, were they one compiled graph"
     return None if step is None else EndsBefore(step, FreedTogether(), otherwise)
 
 
-def _outputs(planner: Planner) -> list[torch.Tensor]:
-    return [each.fake for each in planner.outputs if isinstance(each, TensorVariable)]
+def _outputs(plan: Planner) -> list[torch.Tensor]:
+    return [each.fake for each in plan.outputs if isinstance(each, TensorVariable)]
 
 
 def _goes_back(frame: StoppingTranslator) -> bool:

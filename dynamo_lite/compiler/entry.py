@@ -60,14 +60,14 @@ def make_entry(
 
 def plan_of(translation: Translation, call: _C.GraphCall | None) -> Plan:
     """The plan of the new code. ``call``: of the graph; None if nothing is to be computed."""
-    return finished(translation.after.planner, translation.after.end, call is not None)
+    return finished(translation.after.plan, translation.after.end, call is not None)
 
 
 def _handler(translation: Translation, like: CodeType) -> list[Instruction]:
     """The handler around the graph's call."""
-    planner, reruns = translation.after.planner, translation.attempt.are_failures_observable
+    plan, reruns = translation.after.plan, translation.attempt.are_failures_observable
     plain, raiser = never_compiled(like) if reruns else like, raising_code(like, continuing=True)
-    restores, put_back = run(planner.random_state_restores()), run(planner.put_back())
+    restores, put_back = run(plan.random_state_restores()), run(plan.put_back())
     return graph_failure_handler(plain, reruns, raiser, restores, put_back)
 
 

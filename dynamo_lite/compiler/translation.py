@@ -42,7 +42,7 @@ class Request:
 class AfterGraph:
     """What runs after the graph of a frame: planned, and emitted as ``code``."""
 
-    planner: Planner
+    plan: Planner
     end: Return | Break
     code: list[Instruction]
 
@@ -65,4 +65,4 @@ class Translation:
     @property
     def outputs(self) -> list[torch.fx.Node]:
         """The results of the graph."""
-        return [each.node for each in self.after.planner.outputs]
+        return [each.node for each in self.after.plan.outputs]

@@ -358,17 +358,17 @@ class Planner:
         return [*steps, *self.release_streams([])]
 
 
-def finished(planner: Planner, end: Return | Break, runs_graph: bool) -> Plan:
+def finished(plan: Planner, end: Return | Break, runs_graph: bool) -> Plan:
     """The plan, once nothing is added to it any more. ``runs_graph``: whether there is a graph to call."""
-    given = planner.attempt.graph.inputs if runs_graph else []
-    results = [*planner.outputs.values()]
+    given = plan.attempt.graph.inputs if runs_graph else []
+    results = [*plan.outputs.values()]
     return Plan(
-        before=tuple(planner.before_graph()),
+        before=tuple(plan.before_graph()),
         captured=tuple(each.source for each in given if each.captured),
-        inputs=tuple(planner.input_value(each) for each in given if not each.captured),
+        inputs=tuple(plan.input_value(each) for each in given if not each.captured),
         results=len(results),
-        released=tuple(planner.release_streams(results)),
-        after=tuple(planner.steps),
+        released=tuple(plan.release_streams(results)),
+        after=tuple(plan.steps),
         end=end,
     )
 
