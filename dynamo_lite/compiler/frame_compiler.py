@@ -179,6 +179,7 @@ class FrameCompiler:
         """Raises what the user is to see, and `InternalError` for anything else."""
         try:
             with without_saved_tensor_hooks(), without_garbage_collection():
+                self._prepare_backend()
                 return self._compile(frame)
         except SkipFrame as skipped:
             return self._skip(frame.code, skipped)
@@ -197,7 +198,6 @@ class FrameCompiler:
 
     def _compile(self, frame: FrameIdentity) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""
-        self._prepare_backend()
         started = time.perf_counter()
         try:
             translation = self.translate(frame)

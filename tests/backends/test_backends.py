@@ -131,6 +131,22 @@ def test_backend_of_a_user_that_calls_aotautograd_without_a_backward():
     assert len(compilations) == 1
 
 
+def test_backend_that_fails_prepares_once_for_a_frame():
+    def rejecting(gm, example_inputs):
+        graphs.append(gm)
+        if len(graphs) == 1:
+            raise NotImplementedError
+        return gm.forward
+
+    def fn(x):
+        return torch.autograd.grad(x.square().sum(), x)[0]
+
+    graphs, prepared, x = [], [], torch.ones(2, requires_grad=True)
+    rejecting.prepare = lambda: prepared.append(len(graphs))
+    assert dl.compile(fn, backend=rejecting)(x).tolist() == [2, 2]
+    assert prepared.count(0) == 1 and 1 not in prepared
+
+
 def test_what_handles_a_backends_failure_is_no_handler_of_the_program():
     """The backend fails on a graph that differentiates, so the frame is translated again."""
 
