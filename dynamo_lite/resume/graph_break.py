@@ -8,6 +8,7 @@ covers it, the continuation is a resume function that raises the exception again
 from __future__ import annotations
 
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from dynamo_lite import _C
@@ -127,7 +128,7 @@ def why_not_breakable(code: types.CodeType, namespace: Mapping[str, object], ind
     return None
 
 
-class BrokenFrame:
+class BrokenFrame(ABC):
     """A frame at the instruction where it is split: the user's code and index, the stack, the names."""
 
     def __init__(self, tx: StoppedFrame) -> None:
@@ -169,17 +170,9 @@ class BrokenFrame:
         assert content is not None
         return content
 
-    def plan_values(self, plan: Planner, recipes: IteratorRecipes) -> None:
-        """For a callee: plan that its values are kept in locals of the root's new code."""
-        raise NotImplementedError
-
-    def plan_dead(self, plan: Planner, recipes: IteratorRecipes) -> None:
-        """`plan_values` for the values that the rest of the callee doesn't use."""
-        raise NotImplementedError
-
+    @abstractmethod
     def exits(self) -> list[Value]:
         """The ``__exit__`` of each context that is suspended across the break."""
-        raise NotImplementedError
 
     @property
     def is_covered(self) -> bool:
@@ -291,6 +284,18 @@ class BrokenFrame:
         return [native]
 
 
+class BrokenCallee(BrokenFrame):
+    """An inlined frame that is split together with the root."""
+
+    @abstractmethod
+    def plan_values(self, plan: Planner, recipes: IteratorRecipes) -> None:
+        """Plan that its values are kept in locals of the root's new code."""
+
+    @abstractmethod
+    def plan_dead(self, plan: Planner, recipes: IteratorRecipes) -> None:
+        """`plan_values` for the values that the rest of the callee doesn't use."""
+
+
 class FrameBreaker(BrokenFrame):
     """The break of the root frame: `plan` decides what survives it, then `emit` writes it."""
 
@@ -304,7 +309,7 @@ class FrameBreaker(BrokenFrame):
         self.code = Writer()
         self.cells = {name: f"___cell_{name}" for name in root.cells if name not in root.code.co_freevars}
 
-    def plan(self, plan: Planner, callees: Sequence[BrokenFrame] = ()) -> None:
+    def plan(self, plan: Planner, callees: Sequence[BrokenCallee] = ()) -> None:
         """Plan the stack and the locals. ``callees``: inlined frames that break with this one. Their handlers need
         copies of the whole stack.
 
@@ -429,7 +434,7 @@ class FrameBreaker(BrokenFrame):
 
         self.with_contexts(emit_return)
 
-    def with_contexts(self, emit_return: Callable[[], None], *callees: BrokenFrame) -> None:
+    def with_contexts(self, emit_return: Callable[[], None], *callees: BrokenCallee) -> None:
         """Emit the return of a continuation twice. If the contexts can be exited now, they are, and the resume function
         enters them again; otherwise it continues inside them."""
         frames = (self, *callees)

@@ -27,7 +27,7 @@ from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.python.objects.exception import ExceptionInfoVariable
 
 from .dead_variables import is_deallocation_observable
-from .graph_break import BrokenFrame, FrameBreaker, why_not_breakable
+from .graph_break import BrokenCallee, FrameBreaker, why_not_breakable
 from .interpreted_frame import StoppedFrame, StoppedRoot
 from .iterator_recipes import IteratorRecipes
 from .resume_code import ARGUMENTS, CLOSURE, ERROR, RESUME_CODES, SELF, STACK, ResumePoint, original_position
@@ -68,7 +68,7 @@ def _seen_from_inside(error: BaseException, frames: int) -> BaseException:
     return BaseException.with_traceback(error, trace)
 
 
-class _Callee(BrokenFrame):
+class _Callee(BrokenCallee):
     """An inlined frame that is split. Its values are in locals of the root's new code."""
 
     def __init__(self, tx: StoppedFrame) -> None:

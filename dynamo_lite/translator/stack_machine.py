@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn
 
 from dynamo_lite.attempt.attempt import Attempt
@@ -38,6 +38,8 @@ class StackMachine(Operations, Holder):
     effects: SideEffects
     scope: Globals[VariableTracker]
     cells: dict[str, CellVariable]
+    call_from_instruction: Callable[[VariableTracker, Args, Kwargs], VariableTracker]
+    """Makes the call of the current instruction."""
 
     def __init__(self, attempt: Attempt, frame: Frame, parent: StackMachine | None = None) -> None:
         code = frame.code
@@ -96,11 +98,5 @@ class StackMachine(Operations, Holder):
         del self.stack[-count:]
         return values
 
-    # -- what a handler can't do alone -----------------------------------------------------------------------------
-
     def refuse(self, instruction: Instruction, why: str) -> NoReturn:
         unsupported(UnsupportedOpcode(instruction.opname, why))
-
-    def call_from_instruction(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker:
-        """Make the call of the current instruction."""
-        raise NotImplementedError
