@@ -27,7 +27,7 @@ from dynamo_lite.bytecode import (
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST, EXCEPT_STAR, EXIT_SIZE, ITERATOR_SIZE, TERMINATORS
 from dynamo_lite.codegen.writer import Writer
 from dynamo_lite.exc import SkipFrame
-from dynamo_lite.plan.rows import Break, Build, Cell, Constant, Local, SetHandled, Take, Value
+from dynamo_lite.plan.rows import Break, Build, Call, Cell, Constant, Local, SetHandled, Take, Value
 from dynamo_lite.planner.planner import Planner
 from dynamo_lite.records.code_origin import reads_frame_by_name
 from dynamo_lite.runtime.special_methods import exit_of
@@ -39,7 +39,7 @@ from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable, ca
 
 from .dead_variables import exists, is_deallocation_observable, rebound_by_closures
 from .interpreted_frame import StoppedFrame, StoppedRoot
-from .iterator_recipes import IteratorRecipes, Recipe
+from .iterator_recipes import IteratorRecipes
 from .resume_code import (
     ERROR,
     RESUME_CODES,
@@ -148,7 +148,7 @@ class BrokenFrame(ABC):
         exits = [(at, value.suspended) for at, value in enumerate(tx.stack) if isinstance(value, ExitVariable)]
         self.contexts = {at: entering for at, entering in exits if entering is not None}
         self.first = self._first_argument()
-        self.recipes: dict[str, Recipe] = {}
+        self.recipes: dict[str, Call] = {}
         """Locals that the resume function recreates."""
         self.outlive: frozenset[str] = frozenset()
         """Locals that are dead, but stay bound as in CPython."""
@@ -199,18 +199,18 @@ class BrokenFrame(ABC):
         """A local, or the operands of its recipe."""
         value = self.tx.locals[name]
         is_operand = roles.names_local(self.instruction, name)
-        recipe = None if is_operand or name == self.first else recipes.recipe(value)
+        recipe = None if is_operand or name == self.first else recipes.recipe(value, Local(name))
         return self._value(plan, recipes, name, value, recipe)
 
     def stack_value(self, plan: Planner, recipes: IteratorRecipes, at: int) -> Value:
         """A value of the stack. Only the ``__exit__`` of an enclosing ``with`` block may be recreated."""
         value = self.tx.stack[at]
         is_exit = (at + EXIT_SIZE, True) in _blocks(self.source, self.index)
-        recipe = recipes.recipe(value, waiting=True) if is_exit else None
+        recipe = recipes.recipe(value, Local(STACK.format(at)), waiting=True) if is_exit else None
         return self._value(plan, recipes, STACK.format(at), value, recipe)
 
     def _value(
-        self, plan: Planner, recipes: IteratorRecipes, name: str, value: VariableTracker, recipe: Recipe | None
+        self, plan: Planner, recipes: IteratorRecipes, name: str, value: VariableTracker, recipe: Call | None
     ) -> Value:
         if recipe is None:
             return plan.value(value)

@@ -13,17 +13,13 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
-from dynamo_lite.plan.rows import Build, Value
+from dynamo_lite.plan.rows import Build, Call, Constant, Item, Value
 from dynamo_lite.planner.planner import Planner
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.reachable import references
 from dynamo_lite.variables.core.wrapping import LazyVariable
 from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
-
-Recipe = tuple[Any, ...]
-"""A callable, the constants it takes first, and for each further argument a recipe or None: see `build_from_recipe`."""
 
 
 class IteratorRecipes:
@@ -42,24 +38,27 @@ class IteratorRecipes:
         written = [*attempt.effects.written, *attempt.effects.noted, *(scope.writes for scope in attempt.values.scopes)]
         return Counter(map(id, references([*self._holders, *written])))
 
-    def recipe(self, value: VariableTracker, waiting: bool = False) -> Recipe | None:
-        """How to recreate a value; None if it survives as an object: what creates no generator is traced as one too.
-        ``waiting``: generators may have started."""
+    def recipe(self, value: VariableTracker, operands: Value, waiting: bool = False) -> Call | None:
+        """How the resume function recreates a value of a tuple of operands; None if it survives as an object: what
+        creates no generator is traced as one too. ``waiting``: generators may have started."""
         call = None if isinstance(value, LazyVariable) or self._plan.has_created(value) else value.creating_call()
         if call is None or self._references[id(value)] != 1:
             return None
         if isinstance(value, GeneratorVariable) and value.frame.started and not waiting:
             return None
-        operands = [self.recipe(each, waiting) for each in call.operands]
-        if not isinstance(value, GeneratorVariable) and all(each is None for each in operands):
+        items = [Item(operands, Constant(at)) for at in range(len(call.operands))]
+        parts = [self.recipe(each, item, waiting) or item for each, item in zip(call.operands, items)]
+        if not isinstance(value, GeneratorVariable) and parts == items:
             return None
-        return (call.make, call.constants, *operands)
+        return Call(Constant(call.make), (*map(Constant, call.constants), *parts))
 
-    def operands(self, value: VariableTracker, recipe: Recipe) -> Value:
-        """A tuple of the values that the recipe takes."""
+    def operands(self, value: VariableTracker, recipe: Call) -> Value:
+        """The tuple of operands that the recipe takes."""
         call = value.creating_call()
         assert call is not None
         self._plan.note_recreated(value)
-        pairs = zip(call.operands, recipe[2:], strict=True)
-        parts = [self._plan.value(each) if inner is None else self.operands(each, inner) for each, inner in pairs]
+        pairs = zip(call.operands, recipe.args[len(call.constants) :], strict=True)
+        parts = [
+            self.operands(each, part) if isinstance(part, Call) else self._plan.value(each) for each, part in pairs
+        ]
         return Build("TUPLE", tuple(parts))

@@ -27,13 +27,12 @@ from dynamo_lite.bytecode import (
     roles,
 )
 from dynamo_lite.bytecode.decode import PerCode
+from dynamo_lite.codegen.emitter import load
+from dynamo_lite.plan.rows import Call
 from dynamo_lite.sources.identity import identity
 from dynamo_lite.variables.core.null import unbound_local
-from dynamo_lite.variables.polyfills.recreation import build_from_recipe
 from dynamo_lite.variables.python.functions.function import ResumeFunction
 from dynamo_lite.variables.torch.contexts.torch_contexts import ReenterContext
-
-from .iterator_recipes import Recipe
 
 STACK = "___stack{}"
 SELF = "___self"
@@ -69,7 +68,7 @@ class ResumePoint:
     """If a call was interrupted: the callee's resume function. This frame continues after the call, with its result."""
     contexts: tuple[tuple[int, ReenterContext], ...] = ()
     """Stack positions of the ``__exit__`` of suspended contexts, and what enters them again."""
-    recipes: tuple[tuple[str, Recipe], ...] = ()
+    recipes: tuple[tuple[str, Call], ...] = ()
     """Arguments that the function recreates (see `IteratorRecipes`)."""
 
     def arguments(self) -> list[str]:
@@ -361,8 +360,7 @@ def _restored(point: ResumePoint) -> list[Instruction]:
     """Recreate the locals with a recipe, then push the stack."""
     code: list[Instruction] = []
     for name, recipe in point.recipes:
-        args = [[emit.load_const(recipe)], [emit.load_fast(name)]]
-        code += [*emit.call_function(build_from_recipe, args), emit.store_fast(name)]
+        code += [*load(recipe), emit.store_fast(name)]
     contexts = dict(point.contexts)
     for at in range(point.depth):
         if at in point.nulls:

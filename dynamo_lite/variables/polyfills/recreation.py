@@ -35,14 +35,6 @@ def strict_map(function: Callable[..., Any], *iterators: Iterator[Any]) -> Itera
     return map(function, *iterators, strict=True)  # type: ignore[call-overload]
 
 
-def build_from_recipe(recipe: Any, values: Any) -> Any:
-    """Create an object from its parts. ``recipe``: (function, the constants that it takes first, *recipes). A part that
-    has a recipe is itself created from its item of ``values``; None in the place of a recipe: the part is the item."""
-    make, first, *recipes = recipe
-    made = [value if inner is None else build_from_recipe(inner, value) for inner, value in zip(recipes, values)]
-    return make(*first, *made)
-
-
 def advance_iterator(iterator: It, count: int) -> It:
     """Take ``count`` items of an iterator, or all if it has fewer; return it."""
     for _ in range(count):
