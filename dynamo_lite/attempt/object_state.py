@@ -21,8 +21,8 @@ class ObjectState:
         return len(now) == len(self._recorded) and all(map(_same, now, self._recorded))
 
 
-def _recorded(tracker: VariableTracker) -> list[Any]:
-    found: list[Any] = []
+def _recorded(tracker: VariableTracker) -> list[object]:
+    found: list[object] = []
     for value in slot_values(tracker):
         if type(value) is dict:  # isinstance would read `__class__` of user objects
             found += [dict, *value, *value.values()]

@@ -62,6 +62,6 @@ def cut(gm: torch.fx.GraphModule, example_inputs: list[Any], first: int, cap: in
     return found
 
 
-def _is_reduced(value: Any) -> bool:
+def _is_reduced(value: object) -> bool:
     """Whether DDP reduces the gradient of an input."""
     return isinstance(value, torch.nn.Parameter) and value.requires_grad and not getattr(value, "_ddp_ignored", False)

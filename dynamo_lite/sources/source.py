@@ -192,7 +192,7 @@ Naming: TypeAlias = Callable[[Source], Name | None]
 _NAMESPACES = ("globals", "builtins")
 _IN_WORDS = frozenset({"next_item", "next_value", "next_number", "taken_from", "function", "made"})
 """Accessors that the program can't write."""
-_WORDS: dict[str, Callable[[Source], Any]] = {
+_WORDS: dict[str, Callable[[Source], object]] = {
     "arg": lambda source: source.arg,
     "parent": lambda source: source.parent,
     "const": _const_name,
