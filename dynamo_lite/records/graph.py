@@ -142,6 +142,12 @@ _COPIED_BYTES = 1 << 20
 """Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
+def _node_name(target: Any) -> str | None:
+    """What FX calls the first node with this target, found without its regular expression; None: FX must find it."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", None)
+    return name if isinstance(name, str) and name.islower() and not name.startswith("__") else None
+
+
 def _is_copyable(given: GraphInput) -> bool:
     """Whether the content of an input can be saved by a copy, and restored by ``copy_``."""
     value = given.value
@@ -274,7 +280,8 @@ class GraphBuilder:
         self, source: Source, value: Any, fake: Any, convert: Any = None, formula: Formula | None = None
     ) -> GraphInput:
         with self.graph.inserting_after(self._last_placeholder):
-            node = self._last_placeholder = self.graph.placeholder(f"arg{len(self.inputs)}")
+            name = f"arg{len(self.inputs)}"
+            node = self._last_placeholder = self.graph.create_node("placeholder", name, name=name)
         node.meta["example_value"] = fake
         found = GraphInput(source, value, node, fake, convert, formula, step=self.step)
         if found.is_tensor:
@@ -450,7 +457,7 @@ class GraphBuilder:
             called = "call_function", call_by_names
         if not is_text((*args, *kwargs.values())):
             args, kwargs = with_attributes((args, kwargs), functools.partial(self._attribute, graph))
-        node = graph.create_node(*called, args, kwargs)
+        node = graph.create_node(*called, args, kwargs, _node_name(called[1]))
         origin = self.origin()
         if origin is not None:
             node.meta = NodeMeta(origin, node.name, target)

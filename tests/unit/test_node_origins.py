@@ -110,3 +110,13 @@ def test_origins_survive_other_passes():
 
     dl.compile(Model().requires_grad_(False), backend=aot_autograd(fw_compiler=inner))(torch.ones(2, 4))
     assert any("F.softmax(y, -1)" in each for each in seen)
+
+
+def test_nodes_have_the_names_that_fx_gives():
+    def fn(x, y):
+        z = torch.relu(x).relu().__mul__(2) + torch.rsqrt(y)[0]
+        return torch.nn.functional.scaled_dot_product_attention(x, y, x).T, torch.ops.aten.relu(z), -z
+
+    (gm,) = dl.explain(fn)(torch.ones(2, 3), torch.ones(2, 3)).graphs
+    new = torch.fx.Graph()
+    assert [new.create_node(node.op, node.target).name for node in gm.graph.nodes] == [n.name for n in gm.graph.nodes]
