@@ -1,8 +1,8 @@
 """What a compile with Inductor waits for, begun while the program is traced.
 
-On a GPU: the worker processes, which import what they need; Triton's hash of its own files, which takes as long as
-reading them; Triton's driver, a C file that is compiled once a machine. On a CPU: the search for its vector
-instructions, which runs a C++ compiler for each kind.
+Triton's hash of its own files, which is in the keys of Inductor's caches and takes as long as reading them. On a GPU:
+the worker processes, which import what they need; Triton's driver, a C file that is compiled once a machine. On a CPU:
+torch's hash of its files, and the search for its vector instructions, which runs a C++ compiler for each kind.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ class _EarlyStart:
         self._process = os.getpid()
         is_gpu = torch.cuda.is_initialized() or torch.xpu.is_initialized()
         if is_first and is_gpu:
-            self._start(_work_of_triton())
+            self._start(_work_of_triton(is_gpu))
         if is_gpu:
             with contextlib.suppress(OSError):  # which is raised again where a kernel is compiled
                 importlib.import_module("torch._inductor.async_compile").maybe_warm_pool()  # wakes them, too
         importlib.import_module("torch._inductor.compile_fx")
         if is_first and not is_gpu:
             importlib.import_module("torch.utils._filelock")
-            self._start([importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa])
+            pick = importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa
+            torch_key = importlib.import_module("torch._inductor.codecache").torch_key
+            self._start([pick, torch_key, *_work_of_triton(is_gpu)])
 
     def _start(self, work: list[Callable[[], object]]) -> None:
         self._thread = threading.Thread(target=_run, args=(work,), name="dynamo_lite compiling", daemon=True)
@@ -63,14 +65,14 @@ begin = _EARLY_START.begin
 wait = _EARLY_START.wait
 
 
-def _work_of_triton() -> list[Callable[[], object]]:
+def _work_of_triton(is_gpu: bool) -> list[Callable[[], object]]:
     if not importlib.import_module("torch.utils._triton").has_triton_package():
         return []
     hashing, compiler, driver = map(
         importlib.import_module, ("triton.runtime.cache", "triton.compiler.compiler", "triton.runtime.driver")
     )
     key = hashing.triton_key if hasattr(hashing, "triton_key") else compiler.triton_key
-    return [lambda: driver.driver.active.utils, key]
+    return [lambda: driver.driver.active.utils, key] if is_gpu else [key]
 
 
 def _run(functions: Iterable[Callable[[], Any]]) -> None:
