@@ -2,8 +2,8 @@
 
 The autograd node looks like that of the user's Function: its name, ``needs_input_grad``, ``saved_tensors``, and the
 attributes of ``ctx`` that are tensors, constants, or containers of these. If the program changes such an attribute,
-or the code or defaults of a function that the backward calls, or if a gradient isn't a plain tensor, the user's own
-backward runs instead of the traced one.
+or the code or defaults of a function that the backward calls, or if a gradient isn't a plain tensor or is undefined,
+the user's own backward runs instead of the traced one.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class FunctionFacts:
     """Attributes of ``ctx``: tensors, constants, and containers of these. `AttributeTensor` stands for a tensor."""
     has_all_attributes: bool
     """Whether these are all, so that the user's own backward can run."""
+    materializes: bool
+    """Whether a gradient that is undefined is zeros; otherwise None, for which the user's own backward runs."""
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         _, *others = dataclasses.fields(self)
@@ -150,6 +152,8 @@ class TracedFunction(torch.autograd.Function):
         ctx.save_for_backward(*(None if at is None else results[at] for at in facts.saved))
         if facts.dirty:
             ctx.mark_dirty(*(results[at] for at in facts.dirty))
+        if not facts.materializes:
+            ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*(results[at] for at in facts.non_differentiable))
         outputs = iter(results)
         return tuple(next(outputs) if is_tensor else None for is_tensor in facts.outputs)
@@ -159,12 +163,13 @@ class TracedFunction(torch.autograd.Function):
         facts = ctx._traced.facts
         is_outdated = facts.called.were_changed() or not _is_same(vars(ctx), ctx._traced.attributes)
         can_run = facts.has_all_attributes and facts.function() is not None
-        if is_outdated or can_run and not all(map(is_plain, gradients)):
+        given = tuple(itertools.compress(gradients, facts.outputs))
+        is_undefined = not facts.materializes and any(each is None for each in given)
+        if is_outdated or is_undefined or can_run and not all(map(is_plain, given)):
             return (None,) * _FIRST_INPUT + tuple(_call_users_backward(ctx, gradients))
         backwards = ctx._traced.backwards
         body, wanted = backwards.get(torch.is_grad_enabled()) or backwards[False]
         values = _values(ctx)
-        given = itertools.compress(gradients, facts.outputs)
         return (None,) * _FIRST_INPUT + tuple(body(*given, *(values[at] for at in wanted)))
 
 

@@ -129,11 +129,35 @@ class HasNoZeros(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         ctx.set_materialize_grads(False)
+        ctx.scale = 3
+        ctx.save_for_backward(x)
         return x * 2
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient * 2
+        (x,) = ctx.saved_tensors
+        return None if gradient is None else gradient * ctx.scale * x
+
+
+class TwoWithoutZeros(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, one, other):
+        return one if other is None else other
+
+
+class Stops(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None
 
 
 class HasAJvp(Twice):
@@ -183,15 +207,28 @@ def test_forward_writes_into_a_global_and_a_modules_buffer(backend):
 
 @BACKENDS
 @pytest.mark.parametrize(
-    "function", [CountsOnCtx, ReturnsConstants, ReturnsContainers, HasAJvp], ids=lambda each: each.__name__
+    "function", [CountsOnCtx, ReturnsConstants, ReturnsContainers, HasAJvp, HasNoZeros], ids=lambda each: each.__name__
 )
 def test_forward_is_captured(function, backend):
     check(compiled_by(backend)(with_gradients(lambda x: function.apply(x * 1))), leaf(3))
     check(compiled_by(backend)(lambda x: function.apply(x * 1)), tensor(3))
 
 
+@BACKENDS
+def test_a_gradient_that_is_undefined(backend):
+    """The Function's own backward runs: the traced one takes a tensor."""
+
+    def fn(x, y):
+        found = HasNoZeros.apply(x.sin())
+        return Stops.apply(found) + y, found.detach()
+
+    check(compiled_by(backend)(with_gradients(fn)), leaf(3), leaf(3, seed=1))
+
+
 REASONS = {
-    "it calls ctx.set_materialize_grads": lambda x: HasNoZeros.apply(x * 1),
+    "it calls ctx.set_materialize_grads(False), and has several results or an object on ctx": lambda x: (
+        TwoWithoutZeros.apply(x * 1)
+    ),
     "forward returns a list of 1": lambda x: ReturnsAList.apply(x)[0],
     "forward keeps a tensor that it computes elsewhere than on ctx": lambda x: KeepsATensor.apply(x),
     "forward writes into a tensor from outside that backward reads": lambda x: SavesTheBuffer.apply(x, STATISTICS),

@@ -66,7 +66,7 @@ class FunctionContext(VariableTracker):
 
     __slots__ = (
         *("function", "attrs", "saved", "saved_for_forward", "non_differentiable", "dirty", "needs"),
-        *("is_complete", "reads_saved"),
+        *("is_complete", "reads_saved", "materializes"),
     )
 
     def __init__(self, function: type[torch.autograd.Function], needs: list[bool]) -> None:
@@ -81,6 +81,8 @@ class FunctionContext(VariableTracker):
         """``needs_input_grad``."""
         self.is_complete = False
         """Whether the forward has returned: from then on only the backward has it."""
+        self.materializes = True
+        """Whether gradients that are undefined are zeros in the backward; otherwise None."""
         self.reads_saved = False
         """Whether the backward reads ``saved_tensors``, where torch checks that none of them was written into."""
 
@@ -153,8 +155,7 @@ class FunctionContext(VariableTracker):
 
     def method_set_materialize_grads(self, tx: Translator, value: VariableTracker) -> VariableTracker:
         self._check_is_forward("calls ctx.set_materialize_grads")
-        if tx.python_value(value) is not True:
-            unsupported(AutogradFunction(self.function.__qualname__, "it calls ctx.set_materialize_grads"))
+        self.materializes = bool(tx.python_value(value))
         return ConstantVariable(None)
 
 
@@ -465,6 +466,9 @@ class _Application:
         kept = tuple(map(index, wanted))
         tensors = _tensors_or_wrappers(self.ctx.saved)
         attributes = dict(self._visible_attributes(lambda tensor: index(self._in_body(body, tensor))))
+        has_all = attributes.keys() == self.ctx.attrs.keys()
+        if not self.ctx.materializes and not (has_all and len(outputs) == 1):
+            self.refuse("it calls ctx.set_materialize_grads(False), and has several results or an object on ctx")
         if any(each not in tensors and not self.tx.is_none(each) for each in self.ctx.saved):
             self.refuse("it passes other values than tensors to ctx.save_for_backward")
         return FunctionFacts(
@@ -480,7 +484,8 @@ class _Application:
             kept=kept,
             modes=tuple((mode, tuple(map(wanted.index, each.lifted))) for mode, each in backwards.items()),
             attributes=attributes,
-            has_all_attributes=attributes.keys() == self.ctx.attrs.keys(),
+            has_all_attributes=has_all,
+            materializes=self.ctx.materializes,
         )
 
     def _visible_attributes(self, index: Callable[[TensorVariable], int]) -> Iterator[tuple[str, object]]:
