@@ -19,7 +19,7 @@ def draws_nothing(op: str, target: Any) -> bool:
     if getattr(operator, str(name), None) is target or target is torch._C._set_grad_enabled:
         return True
     packet = getattr(torch.ops.aten, str(name).removesuffix("_"), None)
-    if packet is None:
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
         return False
     overloads = [getattr(packet, each) for each in packet.overloads()]
     return not any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
@@ -40,6 +40,8 @@ _ATTENTION = (F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_
 @functools.cache
 def draws_by_tag(target: Any) -> bool:
     """Whether a node's target is an operator of torch's that draws random numbers."""
-    packet = getattr(torch.ops.aten, str(getattr(target, "__name__", target)), None)
-    overloads = [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
+    packet = getattr(torch.ops.aten, str(getattr(target, "__name__", target)), None)  # `__eq__` isn't an operator's
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    overloads = [getattr(packet, each) for each in packet.overloads()]
     return any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
