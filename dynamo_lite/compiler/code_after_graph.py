@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -143,11 +143,11 @@ def _keep_random_state(ending: _Ending) -> None:
     attempt = ending.attempt
     if attempt.surroundings.is_exporting or not attempt.are_failures_observable:
         return
-    drawing = [node for node in attempt.graph.graph.nodes if may_draw(node)]
-    if drawing:
-        calls = [CallBeforeGraph(each.get_state, undo=each.set_state) for each in _generators(attempt)]
-        named = (replace(each, result=f"___generator{at}") for at, each in enumerate(calls))
-        attempt.before_graph.calls[:0] = named
+    if any(map(may_draw, attempt.graph.graph.nodes)):
+        attempt.before_graph.calls[:0] = [
+            CallBeforeGraph(each.get_state, result=f"___generator{at}", undo=each.set_state)
+            for at, each in enumerate(_generators(attempt))
+        ]
 
 
 def _generators(attempt: Attempt) -> Iterator[torch.Generator]:

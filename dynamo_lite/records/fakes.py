@@ -169,14 +169,15 @@ class _CachedDispatch:
         handler = _DISPATCH_META_HANDLERS.get(func)
         if handler is not None:
             return handler(args)
-        if torch.is_inference_mode_enabled() and _is_composite_in_python_too(func):
+        in_inference_mode = torch.is_inference_mode_enabled()
+        if in_inference_mode and _is_composite_in_python_too(func):
             with self._mode:
                 return func._op_dk(DispatchKey.CompositeImplicitAutograd, *args, **(kwargs or {}))
         if may_be_uncounted(func):
             self.uncounted_writes += written(func, args, kwargs or {})
         if not self._mode.cache_enabled:  # the operator that runs this one will be cached
             return self._dispatch(func, types, args, kwargs or {})
-        key = [func, torch.get_default_dtype(), torch._C._get_default_device(), torch.is_inference_mode_enabled()]
+        key = [func, torch.get_default_dtype(), torch._C._get_default_device(), in_inference_mode]
         cacheable = _is_cacheable(func) and self._add_to_key(args, key)
         if not cacheable or (kwargs and not self._add_named_to_key(kwargs, key)):
             return self._dispatch(func, types, args, kwargs or {})

@@ -18,11 +18,7 @@ def draws_nothing(op: str, target: Any) -> bool:
     name = getattr(target, "__name__", target)
     if getattr(operator, str(name), None) is target or target is torch._C._set_grad_enabled:
         return True
-    packet = getattr(torch.ops.aten, str(name).removesuffix("_"), None)
-    if not isinstance(packet, torch._ops.OpOverloadPacket):
-        return False
-    overloads = [getattr(packet, each) for each in packet.overloads()]
-    return not any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)
+    return _draws(str(name).removesuffix("_")) is False
 
 
 def may_draw(node: torch.fx.Node) -> bool:
@@ -37,11 +33,16 @@ def may_draw(node: torch.fx.Node) -> bool:
 _ATTENTION = (F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 
 
-@functools.cache
 def draws_by_tag(target: Any) -> bool:
     """Whether a node's target is an operator of torch's that draws random numbers."""
-    packet = getattr(torch.ops.aten, str(getattr(target, "__name__", target)), None)  # `__eq__` isn't an operator's
-    if not isinstance(packet, torch._ops.OpOverloadPacket):
-        return False
+    return _draws(str(getattr(target, "__name__", target))) is True
+
+
+@functools.cache
+def _draws(name: str) -> bool | None:
+    """Whether the ATen operator of this name draws random numbers; None: there is no such operator."""
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):  # the namespace has attributes of its own, like `__eq__`
+        return None
     overloads = [getattr(packet, each) for each in packet.overloads()]
     return any(torch.Tag.nondeterministic_seeded in each.tags for each in overloads)

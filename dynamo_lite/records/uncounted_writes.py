@@ -39,11 +39,22 @@ def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterat
     if not isinstance(func, torch._ops.OpOverload):
         yield from (each for each in tensors_in(tree_leaves((args, kwargs))) if each.is_inference())
         return
-    names, declared = _arguments(func)
-    given = {**dict(zip(names, args)), **kwargs}
-    flag = _UNDECLARED.get(func, "")
-    undeclared = _STATISTICS if flag is None or given.get(flag) else ()
-    yield from tensors_in(given.get(name) for name in (*declared, *undeclared))
+    yield from declared_writes(func, args, kwargs)
+    if func in _UNDECLARED:
+        given, flag = _by_name(func, args, kwargs), _UNDECLARED[func]
+        if flag is None or given.get(flag):
+            yield from tensors_in(map(given.get, _STATISTICS))
+
+
+def declared_writes(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The tensors that an operator writes into by its schema."""
+    given, (_, declared) = _by_name(func, args, kwargs), _arguments(func)
+    return tensors_in(map(given.get, declared))
+
+
+def _by_name(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """An operator's arguments by their names in its schema."""
+    return {**dict(zip(_arguments(func)[0], args)), **kwargs}
 
 
 def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
@@ -58,7 +69,7 @@ def tensors_in(values: Iterable[Any]) -> list[torch.Tensor]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _arguments(func: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _arguments(func: torch._ops.OpOverload) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of an operator's arguments, and of those that it declares to write into."""
     arguments = func._schema.arguments
     declared = (each.name for each in arguments if each.alias_info is not None and each.alias_info.is_write)

@@ -11,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from dynamo_lite.insight.break_reasons import InferenceWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import OVERLAPS
-from dynamo_lite.records.uncounted_writes import tensors_in
+from dynamo_lite.records.uncounted_writes import declared_writes
 from dynamo_lite.runtime.shared_memory import all_memory_of
 from dynamo_lite.variables.core.base import Translator, unsupported
 
@@ -52,20 +52,16 @@ def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[s
     Some operators mutate nothing on fake tensors: custom operators, and operators on lists of tensors.
     """
     if isinstance(target, torch._ops.OpOverload):
-        schemas = [target._schema]
+        operators = [target]
     else:
         is_packet = isinstance(target, torch._ops.OpOverloadPacket)
         packet: Any = target if is_packet else getattr(torch.ops.aten, getattr(target, "__name__", ""), None)
         overloads = [] if packet is None else packet.overloads()
         if not is_packet:
             overloads = overloads[:1]  # overloads of an aten operator differ in their numbers alone
-        schemas = [getattr(packet, each)._schema for each in overloads]
-    mutated: list[object] = []
-    for schema in schemas:
-        writes = [(each.name, each.alias_info is not None and each.alias_info.is_write) for each in schema.arguments]
-        mutated += [fake for fake, (_, is_write) in zip(fakes, writes) if is_write]
-        mutated += [kwargs[name] for name, is_write in writes if is_write and name in kwargs]
-    tensors = list({id(fake): fake for fake in tensors_in(mutated)}.values())
+        operators = [getattr(packet, each) for each in overloads]
+    mutated = [tensor for each in operators for tensor in declared_writes(each, fakes, kwargs)]
+    tensors = list({id(fake): fake for fake in mutated}.values())
     increment_version([fake for fake in tensors if not fake.is_inference()])
     return tensors
 
