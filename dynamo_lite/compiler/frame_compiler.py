@@ -213,7 +213,7 @@ class FrameCompiler:
             fewer = None if self.fullgraph else traits_without(translation)
             if fewer is None:
                 raise
-            self.traits, compiled = fewer, None
+            self.traits, compiled = fewer, None  # translated again below, where this error isn't being handled
         if compiled is not None and compiled.calls_aotautograd:
             self.traits = traits_on_aotautograd(self.backend, self.traits)
         if compiled is None or compiled.must_know_that:

@@ -98,7 +98,7 @@ def report_entry(
 
 
 def texts_of_guards(tree: _C.GuardTree) -> list[str]:
-    """Guards, in words."""
+    """What the guards of a tree check, in words."""
     return [str(reason) for reason, _, _ in tree.checks()]
 
 

@@ -143,7 +143,7 @@ _COPIED_BYTES = 1 << 20
 
 
 def _node_name(target: Any) -> str | None:
-    """What FX calls the first node with this target, found without its regular expression; None: FX must find it."""
+    """The name that FX derives from a target by a regular expression, without one; None where FX has to derive it."""
     name = target if isinstance(target, str) else getattr(target, "__name__", None)
     return name if isinstance(name, str) and name.islower() and not name.startswith("__") else None
 

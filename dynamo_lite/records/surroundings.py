@@ -48,4 +48,4 @@ class Surroundings:
     captures_data: bool
     """Whether numbers read from tensors, and sizes that depend on data, are symbols whatever the setting is."""
     is_exporting: bool
-    """Whether the trace is `export`'s."""
+    """Whether ``dl.export`` traces the frame."""

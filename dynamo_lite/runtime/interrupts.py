@@ -91,7 +91,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def with_garbage_collection() -> Iterator[None]:
-    """Turn it on again within `without_garbage_collection`: a backend leaves much garbage."""
+    """Turn garbage collection on again inside of `without_garbage_collection`: a backend leaves much garbage."""
     _C.release_collector()
     try:
         yield

@@ -69,7 +69,8 @@ class Source:
         self.name: str | None = None
         """Its text, cached."""
         self.naming: Naming | None = None if parent is None else parent.naming
-        """Names places below one that generated code passes on, or that `torch.nn.Module` does."""
+        """Names this place and those below it as the program does, where generated code or `torch.nn.Module` has passed
+        their values on under another name; None: they are where the program has them."""
         self.local_rooted: bool = kind in ("local", "closure") or (parent is not None and parent.local_rooted)
         """Whether it is reached through the call's arguments or closure, not through globals or constants."""
 
