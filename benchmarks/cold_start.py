@@ -3,7 +3,8 @@
     python benchmarks/cold_start.py [--models NAME ...] [--ways WAY ...] [--train] [--warm] [--stages]
 
 Each figure is of a process of its own whose caches are empty; with --warm of a second one, which finds the caches of
-the first. Ways: ``eager``; ``torch``; ``nested``: torch.compile with ``nested_compile_region`` around each block;
+the first. The first call is counted from before ``dl.compile`` or ``torch.compile``, which import part of the compiler,
+to the result. Ways: ``eager``; ``torch``; ``nested``: torch.compile with ``nested_compile_region`` around each block;
 ``never``, ``only``, ``auto``: `dl.compile` with these ``regions``. With ``auto`` another process compiles the whole
 graph: "then" is after `dl.wait`, and after the calls in which both are tried. With float16 on a GPU; with float32, and
 smaller, on a CPU. Peak memory is the allocator's on the GPU. --stages also prints what torch says that its stages took
@@ -91,7 +92,7 @@ MODELS: dict[str, Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]]
 
 @dataclass
 class Figures:
-    """``first``: seconds of the first call; ``later``: milliseconds of the fastest one of ten that follow; ``waited``:
+    """``first``: seconds to the first result; ``later``: milliseconds of the fastest one of ten that follow; ``waited``:
     seconds that another process compiles meanwhile; ``last``: milliseconds of the fastest call after that; ``peak``:
     mebibytes allocated at most; ``error``: the largest difference from eager in parts of the largest result."""
 
@@ -119,7 +120,6 @@ def measure(name: str, way: str, train: bool, stages: bool) -> Figures:
     device, dtype = ("cuda", torch.float16) if GPU else ("cpu", torch.float32)
     model = model.to(device, dtype).train(train)
     inputs = {key: each.to(device, dtype if each.is_floating_point() else None) for key, each in inputs.items()}
-    call = _compiled(model, way)
 
     def step(run: Callable[..., Any]) -> torch.Tensor:
         with torch.set_grad_enabled(train):
@@ -133,6 +133,7 @@ def measure(name: str, way: str, train: bool, stages: bool) -> Figures:
 
     wanted = step(model)  # kernels of libraries are loaded
     began = time.perf_counter()
+    call = _compiled(model, way)
     found = step(call)
     first = time.perf_counter() - began
     if stages:

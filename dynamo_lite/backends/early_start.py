@@ -77,14 +77,15 @@ def _work_of_triton(is_gpu: bool) -> list[Callable[[], object]]:
 
 def _run(functions: Iterable[Callable[[], Any]]) -> None:
     """Fill the caches of functions. Where one fails, its caller meets the error."""
-    with _short_switch_interval():
+    with short_switch_interval():
         for each in functions:
             with contextlib.suppress(OSError, RuntimeError, ImportError, subprocess.SubprocessError):
                 each()
 
 
 @contextlib.contextmanager
-def _short_switch_interval() -> Iterator[None]:
+def short_switch_interval() -> Iterator[None]:
+    """A block in which other threads compile: they get the GIL soon, each of the many times that they ask for it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_INTERVAL))
     own = sys.getswitchinterval()

@@ -2,57 +2,65 @@
 
 Inductor compiles Triton kernels in worker processes and C++ kernels in threads, and the module that it generates for a
 graph waits for the kernels of that graph. In a block of `compiled_together` all are waited for at its end. The
-processes take seconds to start (see `early_start`); until then Inductor compiles the Triton kernels in this process.
+processes take seconds to start (see `early_start`). Until then Inductor compiles the Triton kernels in this process; in
+a block that is done in threads, while the next graph is lowered: LLVM and ptxas, which take most of the time, run
+without the GIL.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import torch
 
-class _Kernel:
-    """A Triton kernel that is compiled when the workers are ready, or when it is waited for."""
+from .early_start import short_switch_interval
 
-    def __init__(self, start: Callable[[], Any]) -> None:
-        self._start = start
-        self._started: Any = None
-
-    def start(self) -> None:
-        """Hand it to the workers; while they aren't ready, compile it here."""
-        if self._started is None:
-            self._started = self._start()
-
-    def result(self) -> Any:
-        self.start()
-        wait = getattr(self._started, "result", None)
-        return self._started if wait is None else wait()
+_USED_BY_KERNELS = (
+    "torch._inductor.runtime.triton_helpers",
+    "torch._inductor.runtime.triton_heuristics",
+    "triton.compiler.code_generator",
+)
+"""What kernels import. Modules are imported by the thread that compiles the graphs: two threads that import modules
+which need each other would see half of them."""
 
 
 class _Waiting:
-    """Kernels of graphs that this thread compiles, and what waits for them."""
+    """Kernels of graphs that this thread compiles, and what waits for them. ``block`` ends after the wait."""
 
-    def __init__(self) -> None:
-        self._kernels: list[_Kernel] = []
+    def __init__(self, block: contextlib.ExitStack) -> None:
+        self._block = block
+        self._has_threads = False
         self._waits: list[Callable[[], object]] = []
-
-    def add(self, kernel: _Kernel) -> None:
-        self._kernels.append(kernel)
 
     def put_off(self, wait: Callable[[], object]) -> None:
         self._waits.append(wait)
 
-    def start(self) -> None:
-        for kernel in self._kernels:
-            kernel.start()
-        self._kernels.clear()
+    def compile_in_thread(self, threads: ThreadPoolExecutor, compile_kernel: Callable[[], Any]) -> Future[Any]:
+        """``compile_kernel`` returns a kernel, or a future of one."""
+        if not self._has_threads:
+            self._has_threads = True
+            for name in _USED_BY_KERNELS:
+                importlib.import_module(name)
+            self._block.enter_context(short_switch_interval())
+        device = torch.accelerator.current_device_index() if torch.accelerator.is_available() else None
+
+        def compile_here() -> Any:
+            if device is not None:
+                torch.accelerator.set_device_index(device)
+            kernel = compile_kernel()
+            wait = getattr(kernel, "result", None)
+            return kernel if wait is None else wait()
+
+        return threads.submit(contextvars.copy_context().run, compile_here)
 
     def wait(self) -> None:
-        self.start()
         for wait in self._waits:
             wait()
 
@@ -89,18 +97,15 @@ class _Compiler:
             if waiting is None:
                 return wait(self_, scope)
             waiting.put_off(lambda: wait(self_, scope))
-            if self_.use_process_pool():
-                waiting.start()
 
-        def compile_later(self_: Any, *args: Any, **kwargs: Any) -> Any:
+        def compile_in_thread(self_: Any, *args: Any, **kwargs: Any) -> Any:
             waiting = self.thread.waiting
             if waiting is None or self_.use_process_pool():
                 return triton(self_, *args, **kwargs)
-            kernel = _Kernel(lambda: triton(self_, *args, **kwargs))
-            waiting.add(kernel)
-            return future(kernel.result)
+            kernel = waiting.compile_in_thread(self_.pool(), lambda: triton(self_, *args, **kwargs))
+            return future(kernel.result, future=kernel)
 
-        compiler.wait, compiler.triton = wait_later, compile_later
+        compiler.wait, compiler.triton = wait_later, compile_in_thread
 
     def forget_other_threads(self) -> None:
         """In a forked process: they are gone, perhaps with the lock, and in a block of theirs."""
@@ -120,11 +125,12 @@ def compiled_together() -> Iterator[None]:
     if thread.waiting is not None or module.get_compile_threads() <= 1:
         yield
         return
-    _COMPILER.enter(module)
-    waiting = thread.waiting = _Waiting()
-    try:
-        yield
-    finally:
-        thread.waiting = None
-        _COMPILER.leave(module)
-    waiting.wait()
+    with contextlib.ExitStack() as block:
+        _COMPILER.enter(module)
+        waiting = thread.waiting = _Waiting(block)
+        try:
+            yield
+        finally:
+            thread.waiting = None
+            _COMPILER.leave(module)
+        waiting.wait()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.codecache import LambdaFuture
 from torch._inductor.graph import GraphLowering
 
 import dynamo_lite as dl
+from dynamo_lite.backends import kernels
 from dynamo_lite.backends.kernels import compiled_together
 from processes import run_program
 
@@ -95,30 +99,76 @@ def test_failure_of_a_kernel_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.allclose(compiled(x), eager(x), atol=1e-6)
 
 
-def test_kernels_wait_for_workers_that_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels of Triton are handed on when the workers are ready, or compiled when they are waited for."""
-    compiled: list[str] = []
-    ready = False
+@pytest.fixture
+def are_ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whether Inductor's workers are ready. A kernel is the name of the thread that compiles it; of a setting there, if
+    that is its source."""
 
-    def compile_one(self: AsyncCompile, name: str, source: str, device_str: str = "cuda") -> str:
-        compiled.append(name)
-        return f"compiled {name}"
+    def compile_one(self: AsyncCompile, name: str, source: str, device_str: str = "cuda") -> Any:
+        if source == "wrong":
+            raise RuntimeError(f"{name} can't be compiled")
+        if source == "max_autotune":
+            return torch._inductor.config.max_autotune
+        thread = threading.current_thread().name.split("-")[0]
+        return LambdaFuture(lambda: f"{thread}, handed on") if source == "handed on" else thread
 
+    ready = [False]
+    monkeypatch.setattr(kernels, "_USED_BY_KERNELS", ())
     monkeypatch.setattr(AsyncCompile, "triton", compile_one)
-    monkeypatch.setattr(AsyncCompile, "use_process_pool", classmethod(lambda cls: ready))
-    scopes: list[dict[str, Any]] = []
+    monkeypatch.setattr(AsyncCompile, "use_process_pool", classmethod(lambda cls: ready[0]))
+    interval = sys.getswitchinterval()
+    yield ready
+    assert sys.getswitchinterval() == interval
+
+
+def compile_kernel(name: str, source: str = "source") -> dict[str, Any]:
+    """The names of a generated module with one kernel, for which it waits."""
+    compiler = AsyncCompile()
+    scope = {name: compiler.triton(name, source)}
+    compiler.wait(scope)
+    return scope
+
+
+def test_kernels_are_compiled_in_threads_until_the_workers_are_ready(are_ready: list[bool]) -> None:
     with compiled_together():
-        for name in ("one", "two"):
-            compiler = AsyncCompile()
-            scopes.append({name: compiler.triton(name, "source")})
-            compiler.wait(scopes[-1])
-        assert compiled == []
-        ready = True
-        scopes.append({"three": AsyncCompile().triton("three", "source")})
-        assert compiled == ["three"]
-        AsyncCompile().wait(scopes[-1])
-        assert compiled == ["three", "one", "two"]
-    assert scopes == [{name: f"compiled {name}"} for name in ("one", "two", "three")]
+        scopes = [compile_kernel("one"), compile_kernel("two", "handed on")]
+        assert all(isinstance(kernel, LambdaFuture) for scope in scopes for kernel in scope.values())
+        are_ready[:] = [True]
+        scopes.append(compile_kernel("three"))
+        assert scopes[2] == {"three": "MainThread"}
+    assert scopes == [
+        {"one": "ThreadPoolExecutor"},
+        {"two": "ThreadPoolExecutor, handed on"},
+        {"three": "MainThread"},
+    ]
+
+
+def test_kernels_are_compiled_while_the_next_graph_is_lowered(
+    are_ready: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_compiled = threading.Event()
+    monkeypatch.setattr(AsyncCompile, "triton", lambda *_: is_compiled.set())
+    with compiled_together():
+        compile_kernel("one")
+        assert is_compiled.wait(60)
+
+
+def test_threads_compile_kernels_with_the_settings_of_the_block(are_ready: list[bool]) -> None:
+    with torch._inductor.config.patch(max_autotune=True), compiled_together():
+        scope = compile_kernel("one", "max_autotune")
+    assert scope == {"one": True}
+
+
+def test_failure_of_a_thread_that_compiles_a_kernel_is_raised(are_ready: list[bool]) -> None:
+    with pytest.raises(RuntimeError, match="one can't be compiled"), compiled_together():
+        compile_kernel("one", "wrong")
+
+
+def test_failure_of_a_graph_does_not_wait_for_kernels_of_others(are_ready: list[bool]) -> None:
+    with pytest.raises(ZeroDivisionError), compiled_together():
+        scope = compile_kernel("one")
+        raise ZeroDivisionError
+    assert isinstance(scope["one"], LambdaFuture)
 
 
 def test_backend_prepares_before_a_frame_is_translated() -> None:
