@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .insight.page_addresses import where_to_read
 from .insight.program_files import line_place, without_ours
 from .insight.source_lines import source_line
 
@@ -35,7 +36,7 @@ class Unsupported(RuntimeError):
 
     def __str__(self) -> str:
         code, where = self.reason.code, _where(self.user_stack)
-        return f"{code}: {self.reason.what()}{where}\n\nHint: {self.reason.hint()}\nMore: dynamo-lite explain {code}"
+        return f"{code}: {self.reason.what()}{where}\n\nHint: {self.reason.hint()}\nMore: {where_to_read(code)}"
 
 
 def _where(user_stack: tuple[FrameSummary, ...]) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from dynamo_lite.insight.break_reason import TABLE
+from dynamo_lite.insight.page_addresses import code_page
 
 from .findings import SUMMARIES, Finding, Result
 
@@ -59,6 +60,9 @@ def _rule(code: str) -> dict[str, Any]:
     if reason is not None:
         rule["name"] = reason.__name__
         rule["help"] = {"text": reason.fix}
+        address = code_page(code)
+        if address is not None:
+            rule["helpUri"] = address
     return rule
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from .counters import counted
 from .observer import GraphBreak, Observer
+from .page_addresses import where_to_read
 from .source_lines import source_line
 
 _ROWS = 50
@@ -57,7 +58,7 @@ def _break(each: GraphBreak, times: int, following: list[GraphBreak]) -> str:
     return (
         f'<div class="dl-break"><p><b>{each.reason.code}</b> {_escaped(each.reason.what())}{again}<br>'
         f"<small>{_escaped(each.at())}</small></p><pre>{line}</pre>"
-        f"<p>Hint: {_escaped(each.hint)}<br><small>dynamo-lite explain {each.reason.code}</small>{rest}</p></div>"
+        f"<p>Hint: {_escaped(each.hint)}<br><small>{_escaped(where_to_read(each.reason.code))}</small>{rest}</p></div>"
     )
 
 

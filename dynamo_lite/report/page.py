@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dynamo_lite.insight.break_pages import reasons
 from dynamo_lite.insight.counters import counted
+from dynamo_lite.insight.page_addresses import code_page
 from dynamo_lite.insight.program_files import short_name
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, Recorder
 
@@ -97,6 +98,7 @@ def _contents(recorder: Recorder, program: str) -> dict[str, object]:
         "totals": totals(recorder),
         "code_pages": code_pages(recorder),
         "code_styles": code_styles(),
+        "code_page": code_page,
         "titles": {each.code: each.title for each in reasons()},
         "shown": SHOWN,
     }
