@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import re
 import runpy
 import sys
@@ -18,12 +19,14 @@ import torch
 
 from dynamo_lite.api import WATCHES, takeover
 from dynamo_lite.compiler.observers import check_captures
-from dynamo_lite.insight.program_files import innermost_of_program, without_ours
+from dynamo_lite.insight.program_files import OURS, innermost_of_program, without_ours
 from dynamo_lite.insight.site import qualified_name
 
 from . import findings
 from .captured import CAPTURE_ERRORS, Captured, Record, failure_of
 from .findings import Finding, Limits, Place, Result
+
+_TRACEBACK = "--traceback shows how it came to this"
 
 
 class BadTarget(Exception):
@@ -34,8 +37,10 @@ class BadTarget(Exception):
         if self.__cause__ is None:
             return Finding(findings.TARGET_FAILED, str(self), "dynamo-lite check --help says what a target is")
         frames = without_ours(traceback.extract_tb(self.__cause__.__traceback__))
-        place = Place.of(innermost_of_program(frames)) if frames else None
-        return Finding(findings.TARGET_FAILED, str(self), "--traceback shows how it came to this", place)
+        innermost = innermost_of_program(frames) if frames else None
+        if innermost is None or innermost.filename.startswith(OURS):  # it was called with wrong arguments
+            return Finding(findings.TARGET_FAILED, str(self), _TRACEBACK)
+        return Finding(findings.TARGET_FAILED, str(self), _TRACEBACK, Place.of(innermost))
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ def _made_by(
         with _blaming(target):
             made: Any = factory() if is_module else factory
             fn = made.train(settings.train) if is_module else made
+        _check_accepts(fn, settings.inputs, target)
         return fn, iter([(settings.inputs, {})])
     with _blaming(target):
         made = factory()
@@ -177,6 +183,17 @@ def _made_by(
     if not isinstance(inputs, (list, Iterator)):
         raise BadTarget(f"{target} gave {_described(inputs)} as args, not a tuple, nor a list or iterator of tuples")
     return fn, _calls(inputs, kwargs, target)
+
+
+def _check_accepts(fn: Callable[..., Any], inputs: tuple[torch.Tensor, ...], target: str) -> None:
+    called = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    try:
+        inspect.signature(called).bind(*inputs)
+    except ValueError:  # a function in C that has no signature
+        return
+    except TypeError as error:
+        or_factory = "" if called is not fn else "; a factory is checked without --input"
+        raise BadTarget(f"{target} can't be called with what --input gives: {error}{or_factory}") from None
 
 
 def tensor_like(text: str) -> torch.Tensor:

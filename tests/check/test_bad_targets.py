@@ -65,6 +65,15 @@ def module_compiled_by_torch():
 
 def whole():
     return (lambda x: x + 1), (torch.ones(2),)
+
+
+def takes_one():
+    return (lambda x: x + 1), (torch.ones(2), 3)
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
 """
 
 
@@ -108,6 +117,30 @@ def test_a_wrong_list_of_allowed_breaks_is_an_error(check, arguments, words):
 def test_unchecked_target_does_not_pass(check, target, words):
     status, printed, complained = check(target)
     assert (status, complained) == (2, "") and "target-failed " in printed and words in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["bad_targets:whole", "--input", "float32[4]"],
+            "bad_targets:whole can't be called with what --input gives: too many positional arguments; a factory is "
+            "checked without --input\n",
+        ),
+        (
+            ["bad_targets:Doubles", "--input", "float32[4]", "--input", "float32[4]"],
+            "bad_targets:Doubles can't be called with what --input gives: too many positional arguments\n",
+        ),
+        (
+            ["bad_targets:takes_one"],
+            "     target-failed what bad_targets:takes_one gives, called with its input 1, raised TypeError: "
+            "takes_one.<locals>.<lambda>() takes 1 positional argument but 2 were given\n",
+        ),
+    ],
+)
+def test_wrong_arguments_of_a_target_have_no_place_of_ours(check, arguments, words):
+    status, printed, _ = check(*arguments)
+    assert status == 2 and words in printed and "captured.py" not in printed
 
 
 @pytest.mark.parametrize(
