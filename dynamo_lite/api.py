@@ -490,11 +490,16 @@ def wait(timeout: float | None = None) -> bool:
     Returns:
         Whether all are compiled.
 
+    Raises:
+        TypeError: ``timeout`` is not a number.
+
     Example:
         >>> import dynamo_lite as dl
         >>> dl.wait()
         True
     """
+    if timeout is not None and not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout is a number of seconds or None, not {timeout!r}")
     return jobs.wait(timeout)
 
 

@@ -60,6 +60,7 @@ TYPE_ERRORS = [
     ("dl.allow_in_graph takes a callable, not int (3)", lambda: dl.allow_in_graph(3)),
     ("dl.disallow_in_graph takes a callable, not str ('a')", lambda: dl.disallow_in_graph("a")),
     ("dl.disable takes a callable, not int (3)", lambda: dl.disable(3)),
+    ("timeout is a number of seconds or None, not 'x'", lambda: dl.wait("x")),
     ("dl.graph_break takes a message, a string, not int (3)", lambda: dl.graph_break(3)),
     (
         "dl.compile takes a function or an nn.Module, not the name of a backend: write dl.compile(backend='eager')",
