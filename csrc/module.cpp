@@ -33,6 +33,15 @@ PYBIND11_MODULE(_C, module) {
     return dict_find(dict.ptr(), name.ptr(), py::hash(name), compares_quietly(name.ptr())).presence !=
            Presence::Unclear;
   });
+  module.def("stored_hashes", [](py::handle container) {
+    py::list found;
+    if (PyAnySet_Check(container.ptr())) {
+      for (SetItems items(container.ptr()); items.next();) found.append(items.hash);
+    } else {
+      for (DictOrder order(container.ptr()); order.next();) found.append(order.hash());
+    }
+    return py::tuple(found);
+  });
   module.def("next_number", [](py::handle iterator) {
     Ref number;
     next_number(iterator.ptr(), number);

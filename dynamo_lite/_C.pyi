@@ -5,6 +5,7 @@ It contains the hot path: no function of this module runs Python while it checks
 
 from _thread import RLock
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -139,6 +140,9 @@ class Entry:
 def looks_up_quietly(dict: dict[Any, Any], name: str) -> bool:
     """Whether dict's own lookup of a name runs no Python. It would for a key with the same hash whose class derives
     from str and has its own ``__eq__``."""
+
+def stored_hashes(container: dict[Any, Any] | AbstractSet[Any]) -> tuple[int, ...]:
+    """The hashes under which a dict or set stores its keys or items, in order. No ``__hash__`` runs."""
 
 def next_number(iterator: Any) -> int | None:
     """The next number of an ``enumerate``, or of an ``itertools.count`` of ints with step 1. None for others."""
@@ -327,7 +331,8 @@ class GuardTree:
 
     Checks (kind, arg) are those of CHECK_KINDS. ``equals``: a constant of the same exact type and value, nested in
     tuples and frozensets; 0, 0.0, -0.0, False and nan are told apart. ``length``: by the base's own length.
-    ``dict_keys``, ``set_items``, ``set_order``: constants by type and value, other objects by identity. ``tensor`` (an
+    ``dict_keys``, ``set_items``, ``set_order``: constants by type and value, other objects by identity.
+    ``key_hashes`` (a tuple): the hashes that a dict stores with its keys, whose number isn't checked. ``tensor`` (an
     example): dtype, device, dispatch keys, requires_grad, sizes, strides; not if it is a leaf. ``same_as``: another
     node's number; ``distinct``: a list of node numbers; ``storages_distinct``: likewise, or a pair of lists, of which
     none in the first shares memory with any. On node 0: ``global_state`` (a GlobalState), ``no_handled_exception``

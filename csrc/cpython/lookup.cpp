@@ -44,6 +44,7 @@ struct UnicodeEntry {
 struct OrderedDict {
   PyDictObject dict;
   OrderedKey* first;
+  OrderedKey* last;
 };
 
 constexpr Py_ssize_t kEmpty = -1;
@@ -204,6 +205,13 @@ PyObject* DictOrder::next() noexcept {
   key = node_->key;
   node_ = node_->next;
   return key;
+}
+
+Py_hash_t DictOrder::hash() const noexcept {
+  if (!keeps_order(dict_)) return (node_ ? node_->previous : reinterpret_cast<const OrderedDict*>(dict_)->last)->hash;
+  const DictKeys* keys = keys_of(dict_);
+  if (keys->kind == DictKeys::kGeneral) return static_cast<const GeneralEntry*>(keys->entries())[position_ - 1].hash;
+  return PyObject_Hash(static_cast<const UnicodeEntry*>(keys->entries())[position_ - 1].key);  // an exact str
 }
 
 PyObject* dict_value_of(PyObject* dict, PyObject* key) noexcept {

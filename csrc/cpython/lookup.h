@@ -138,11 +138,13 @@ class DictOrder {
   explicit DictOrder(PyObject* dict) noexcept;
 
   PyObject* next() noexcept;
+  // The hash under which the dict stores the last key. Its `__hash__` may return another one by now.
+  Py_hash_t hash() const noexcept;
 
  private:
   PyObject* dict_;
   const OrderedKey* node_ = nullptr;  // the next node, for an OrderedDict
-  Py_ssize_t position_ = 0;
+  Py_ssize_t position_ = 0;  // behind the last key's entry
 };
 
 // The value of a key, which is found by identity; borrowed. Null if the key isn't in the dict.

@@ -52,9 +52,18 @@ bool set_keys(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liv
   if (!PyTuple_Check(arg)) return false;
   parts.details = std::make_unique<CheckDetails>();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
-    parts.details->keys.emplace_back().set(PyTuple_GET_ITEM(arg, i), liveness);
+    parts.details->keys.emplace_back().object.hold(PyTuple_GET_ITEM(arg, i), liveness);
   }
   return true;
+}
+
+bool set_hashes(CheckParts& parts, PyObject* arg, std::size_t, const Liveness&) {
+  if (!PyTuple_Check(arg)) return false;
+  parts.details = std::make_unique<CheckDetails>();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arg); ++i) {
+    parts.details->keys.emplace_back().hash = PyLong_AsSsize_t(PyTuple_GET_ITEM(arg, i));
+  }
+  return !PyErr_Occurred();
 }
 
 bool set_items(CheckParts& parts, PyObject* arg, std::size_t, const Liveness& liveness) {
@@ -127,6 +136,7 @@ constexpr CheckArgument kNumber{"a number that is not negative", set_number};
 constexpr CheckArgument kKey{"a key", set_key};
 constexpr CheckArgument kName{"a name", set_name};
 constexpr CheckArgument kKeys{"a tuple of keys", set_keys};
+constexpr CheckArgument kHashes{"a tuple of hashes", set_hashes};
 constexpr CheckArgument kItems{"a frozenset", set_items};
 constexpr CheckArgument kTensor{"a tensor", set_tensor<TensorFacts::of>};
 constexpr CheckArgument kTensorAndDims{"a tuple of a tensor and the dims that are free",
@@ -193,6 +203,16 @@ DL_CHECK(has_keys) {
     if (!each || !is_key(key, each)) return false;
   }
   return !order.next();
+}
+
+// Holds beside `has_keys`, which knows the number of keys.
+DL_CHECK(has_hashes) {
+  if (!PyDict_Check(value)) return false;
+  DictOrder order(value);
+  for (const Key& key : parts.details->keys) {
+    if (!order.next() || order.hash() != key.hash) return false;
+  }
+  return true;
 }
 
 DL_CHECK(dict_has) { return PyDict_Check(value) && presence_is(Presence::There, parts.item_of(value, false), found); }
@@ -297,6 +317,8 @@ constexpr CheckKind kCheckKinds[] = {
     {.name = "dict_keys", .argument = &kKeys, .holds = has_keys, .lasts = with_order, .text = "has {keys}",
      .change = "{place}: {keys_now}, was {keys}", .wanted = "a dict with the keys {list}",
      .given = "one with the keys {list}"},
+    {.name = "key_hashes", .argument = &kHashes, .holds = has_hashes, .lasts = with_order,
+     .text = "stores its keys under the same hashes", .change = "{place}: a key was stored while it had another hash"},
     {.name = "dict_has", .argument = &kKey, .holds = dict_has, .lasts = with_dict, .text = "has the key {arg!r}",
      .change = "{place}: the key {expected} is missing, was there", .wanted = "a dict with the key {arg!r}",
      .given = "one with the keys {list}"},

@@ -330,6 +330,21 @@ def test_dict_keys_in_order() -> None:
     check_fails({Hashes(1): 1}, "dict_keys", (key,))
 
 
+def test_key_hashes_are_those_that_are_stored() -> None:
+    key = Hashes(1)
+    table: dict[object, int] = {key: 1, "a": 2}
+    key.value = 5
+    check_holds(table, "key_hashes", (1, hash("a")))
+    check_fails(table, "key_hashes", (5, hash("a")))
+    check_fails({}, "key_hashes", (1,))
+    check_holds({"a": 1}, "key_hashes", (hash("a"),))
+    check_fails([1], "key_hashes", (1,))
+    ordered = OrderedDict({key: 1, "a": 2, 7: 3})
+    ordered.move_to_end("a")
+    check_holds(ordered, "key_hashes", (5, 7, hash("a")))
+    check_fails(ordered, "key_hashes", (5, hash("a"), 7))
+
+
 def test_dict_keys_of_ordered_dicts_follow_their_own_order() -> None:
     ordered = OrderedDict([("a", 1), ("b", 2)])
 

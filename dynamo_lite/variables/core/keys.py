@@ -12,9 +12,10 @@ import torch
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedKey
 from dynamo_lite.records.code_origin import is_library
 
-from .base import NotConstant, ObservedException, Translator, VariableTracker, unsupported
-from .class_lookup import class_lookup, full_type_name, is_user_defined, type_name
+from .base import Attempt, NotConstant, ObservedException, Translator, VariableTracker, unsupported
+from .class_lookup import class_compares_by_identity, class_lookup, full_type_name, is_user_defined, type_name
 from .constant import ConstantVariable
+from .reachable import reachable
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
 """Types whose constants represent themselves."""
@@ -24,15 +25,16 @@ _STABLE_HASH = (*PLAIN_KEYS, complex, range, type, enum.Enum, torch.dtype, torch
 
 
 class ObjectKey:
-    """Represents an object whose ``__hash__`` and ``__eq__`` user code defines. They are traced when a real dict
+    """Represents an object whose ``__hash__`` and ``__eq__`` are written in Python. They are traced when a real dict
     compares keys."""
 
-    __slots__ = ("tx", "variable", "hash")
+    __slots__ = ("attempt", "variable", "hash", "hashed_at")
 
-    def __init__(self, tx: Translator, variable: VariableTracker, hash_: int) -> None:
-        self.tx = tx
+    def __init__(self, attempt: Attempt, variable: VariableTracker, hash_: int) -> None:
+        self.attempt = attempt
         self.variable = variable
         self.hash = hash_
+        self.hashed_at = attempt.effects.count
 
     def __hash__(self) -> int:
         return self.hash
@@ -47,10 +49,18 @@ class ObjectKey:
             theirs = ConstantVariable(other)
         else:
             unsupported(UnsupportedKey(self.variable.describe(), "its __eq__ compares it with a key of another kind"))
-        before = self.tx.effects.count
-        same = self.tx.same_or_equal(self.variable, theirs)
-        _check_no_effects(self.tx, before, self.variable)
+        tx = _running(self.attempt, self.variable)
+        before = tx.effects.count
+        same = tx.same_or_equal(self.variable, theirs)
+        _check_no_effects(tx, before, self.variable)
         return same
+
+
+def _running(attempt: Attempt, variable: VariableTracker) -> Translator:
+    """The translator that traces the methods of a key."""
+    if attempt.innermost is None:
+        unsupported(UnsupportedKey(variable.describe(), "its __hash__ and __eq__ run where nothing is traced"))
+    return attempt.innermost
 
 
 def _check_no_effects(tx: Translator, before: int, variable: VariableTracker) -> None:
@@ -120,7 +130,37 @@ def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer:
             unsupported(FailsInPython(f"the hash of {variable.describe()}", "it raises TypeError"))
         raise
     _check_no_effects(tx, before, variable)
-    return ObjectKey(tx, variable, _slot_hash(value))
+    return ObjectKey(tx.attempt, variable, _slot_hash(value))
+
+
+def is_hashed_in_python(key: Any) -> bool:
+    """Whether hashing or comparing a real key runs Python code of its class: then what its methods read is guarded."""
+    kind = type(key)
+    if kind is tuple:
+        return any(map(is_hashed_in_python, key))
+    if not class_compares_by_identity(kind) or issubclass(kind, (type, enum.Enum)):
+        return False
+    return any(type(class_lookup(kind, name)) is types.FunctionType for name in ("__hash__", "__eq__"))
+
+
+def stored_key(attempt: Attempt, variable: VariableTracker, stored: int) -> Any:
+    """`key_of` for a key that `is_hashed_in_python` of an existing container. ``stored``: the hash that it had when it
+    was stored; of a key that was mutated since, a lookup doesn't find it, or finds another."""
+    raw = key_of(_running(attempt, variable), variable)
+    if hash(raw) != stored:
+        unsupported(UnsupportedKey(variable.describe(), "its hash has changed since it was stored"))
+    return raw
+
+
+def check_hash_is_current(attempt: Attempt, key: Any) -> None:
+    """Break the graph if a key may have been mutated after it was hashed: generated code would store it under another
+    hash than the program did."""
+    if type(key) is tuple:
+        for each in key:
+            check_hash_is_current(attempt, each)
+    elif type(key) is ObjectKey:
+        if any(attempt.effects.last(each) > key.hashed_at for each in reachable([key.variable])):
+            unsupported(UnsupportedKey(key.variable.describe(), "it is mutated after it was stored"))
 
 
 def has_stable_hash(key: Any) -> bool:

@@ -11,7 +11,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedValue
+from dynamo_lite._C import stored_hashes
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedKey, UnsupportedValue
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import object_setattr
@@ -33,7 +34,14 @@ from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
-from dynamo_lite.variables.core.keys import AS_DICT_KEY, PLAIN_KEYS, key_of
+from dynamo_lite.variables.core.keys import (
+    AS_DICT_KEY,
+    PLAIN_KEYS,
+    check_hash_is_current,
+    is_hashed_in_python,
+    key_of,
+    stored_key,
+)
 from dynamo_lite.variables.core.operator_symbols import COMPARE
 from dynamo_lite.variables.core.record_interfaces import Effects
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
@@ -294,6 +302,8 @@ class DictVariable(ContainerVariable, KnownMapping):
     def fill_instance(self, plan: Planner, instance: Value) -> None:
         """By the builtin's own methods: the class of the instance may override them."""
         pairs = [(self.key_variable(raw), value) for raw, value in self.items.items()]
+        for raw in self.items:
+            check_hash_is_current(plan.attempt, raw)
         if pairs:
             items = plan.build("MAP", [part for pair in pairs for part in pair])
             plan.do(_update_ordered if self.cls is OrderedDict else dict.update, instance, items)
@@ -511,7 +521,11 @@ def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[
 
     Reads by the builtin's own methods, as the guards do: a subclass may override them.
     """
-    order = _order_of(value) if issubclass(type(value), OrderedDict) else tuple(dict.__iter__(value))
+    order = tuple(dict.__iter__(value))
+    if any(map(is_hashed_in_python, order)):
+        return _wrap_hashed_items(attempt, value, order, source)
+    if issubclass(type(value), OrderedDict):
+        order = _order_of(value)
     source.check("dict_keys", order)
     items: dict[Any, VariableTracker] = {}
     keys: dict[Any, VariableTracker] = {}
@@ -526,6 +540,27 @@ def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[
             keys[raw] = variable
             items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
     return items, keys
+
+
+def _wrap_hashed_items(
+    attempt: Attempt, value: Any, order: tuple[Any, ...], source: Source
+) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """`wrap_dict_items` where ``__hash__`` or ``__eq__`` of keys are in Python: both are traced on the keys, whose
+    attributes are guarded, not their identity. The hashes are those that the dict stores, without running user code."""
+    if issubclass(type(value), OrderedDict):
+        unsupported(UnsupportedKey("an object", "it is a key of an OrderedDict, and its __hash__ is written in Python"))
+    hashes = stored_hashes(value)
+    source.check("length", len(order))
+    source.check("key_hashes", hashes)
+    found = DictVariable({})
+    for position, (key, item) in enumerate(zip(order, dict.values(value))):
+        variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
+        is_hashed = is_hashed_in_python(key)
+        raw = stored_key(attempt, variable, hashes[position]) if is_hashed else attempt.values.key_of(variable)
+        found.store(raw, variable, LazyVariable(attempt, item, source.child("dict_value", position)))
+    if len(found.items) != len(order):
+        unsupported(UnsupportedKey("an object", "it has come to equal another key of its dict"))
+    return found.items, found.keys
 
 
 def _order_of(value: OrderedDict[Any, Any]) -> tuple[Any, ...]:

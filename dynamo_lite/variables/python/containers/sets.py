@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView
 from typing import Any, NamedTuple
 
-from dynamo_lite.insight.break_reasons import UnknownSetOrder, UnsupportedOperation
+from dynamo_lite._C import stored_hashes
+from dynamo_lite.insight.break_reasons import UnknownSetOrder, UnsupportedKey, UnsupportedOperation
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
@@ -23,7 +24,14 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.base_kinds import ContainerVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.keys import AS_SET_ITEM, has_stable_hash, key_of
+from dynamo_lite.variables.core.keys import (
+    AS_SET_ITEM,
+    check_hash_is_current,
+    has_stable_hash,
+    is_hashed_in_python,
+    key_of,
+    stored_key,
+)
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
 from dynamo_lite.variables.core.wrapping import wraps_type
 
@@ -256,7 +264,7 @@ class SetVariable(ContainerVariable, RecordedSet):
                 unsupported(UnknownSetOrder("iteration", self.describe()))
             if self.source.kind != "const":
                 self.source.check("set_order", tuple(self.real))
-            return [*self.real]
+            return list(self.items)
         return list(self.items if self.table is None else self.table)
 
     def elements(self, tx: Translator) -> list[VariableTracker]:
@@ -347,9 +355,15 @@ class SetVariable(ContainerVariable, RecordedSet):
     # -- code ------------------------------------------------------------------------------------------------------
 
     def construct(self, plan: Planner) -> Value:
+        self._check_hashes(plan)
         return plan.state(SetStates).create(plan, self)
 
+    def _check_hashes(self, plan: Planner) -> None:
+        for raw in self.items:
+            check_hash_is_current(plan.attempt, raw)
+
     def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
+        self._check_hashes(plan)
         items = [] if base is set else [plan.state(SetStates).value(plan, self.recipe)]
         return plan.call(base.__new__, plan.constant(cls), *items)
 
@@ -359,6 +373,7 @@ class SetVariable(ContainerVariable, RecordedSet):
             plan.state(SetStates).fill(plan, self, instance)
 
     def replay(self, plan: Planner) -> None:
+        self._check_hashes(plan)
         plan.state(SetStates).replay(plan)
 
 
@@ -438,10 +453,30 @@ def existing_set(attempt: Attempt, value: Any, source: Source, kind: type) -> Se
     """The items of a set, or of an instance of a class that derives from ``kind``, guarded; None if they are
     `UNSTABLE_ITEMS`."""
     keys: list[Any] = [*kind.__iter__(value)]  # type: ignore[attr-defined]
+    if any(map(is_hashed_in_python, keys)):
+        return _set_of_hashed_items(attempt, value, keys, source, kind)
     if not all(map(has_stable_hash, keys)):
         return None
     items = {item: attempt.values.make(item) for item in keys}
     attempt.values.addresses.note(tuple(items))
     if source.kind != "const":
         source.check("set_items", frozenset(keys))
+    return SetVariable(items, kind, None, existing(source), source, keys)
+
+
+def _set_of_hashed_items(
+    attempt: Attempt, value: Any, keys: list[Any], source: Source, kind: type
+) -> SetVariable | None:
+    """`existing_set` where ``__hash__`` or ``__eq__`` of items are in Python: both are traced on the items, whose
+    identity is guarded, and attributes. None for sets that are arguments: those have other items in each call."""
+    is_hashed = [*map(is_hashed_in_python, keys)]
+    if source.local_rooted or not all(each or has_stable_hash(key) for each, key in zip(is_hashed, keys)):
+        return None
+    items: dict[Any, VariableTracker] = {}
+    for key, by_methods, stored in zip(keys, is_hashed, stored_hashes(value)):
+        item = attempt.values.make(key)
+        items[stored_key(attempt, item, stored) if by_methods else key] = item
+    if len(items) != len(keys):
+        unsupported(UnsupportedKey("an object", "it has come to equal another item of its set"))
+    source.check("set_items", frozenset(value))  # it copies the hashes
     return SetVariable(items, kind, None, existing(source), source, keys)
