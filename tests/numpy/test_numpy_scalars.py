@@ -251,3 +251,40 @@ def test_errors_of_numpy_classes_are_caught_in_the_program():
             return x * 2, str(error)
 
     check(recompiling(fn), tensor(2), "ab", others=[(tensor(2), 2.0)], graphs=None)
+
+
+def _by_index(x, value):
+    x[0] = value
+
+
+def _by_mask(x, value):
+    x[x > 0] = value
+
+
+def _by_two(x, value):
+    x[0, 1:] = value
+
+
+def _by_method(x, value):
+    x.__setitem__(..., value)
+
+
+def _by_operator(x, value):
+    operator.setitem(x, [0, 1], value)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64, np.int32, np.uint8, np.bool_, np.complex64])
+@pytest.mark.parametrize("assign", [_by_index, _by_mask, _by_two, _by_method, _by_operator])
+def test_assignments_take_the_scalars_that_torch_takes(assign, kind):
+    """torch refuses scalars that are neither integers nor numbers of Python's."""
+
+    def fn(x, value):
+        try:
+            assign(x, value)
+        except TypeError as error:
+            return x, str(error)
+        return x + 1
+
+    compiled = dl.compile(fn, backend="eager")
+    for number in (1, 1, 0):
+        assert repr(compiled(tensor(2, 2), kind(number))) == repr(fn(tensor(2, 2), kind(number)))

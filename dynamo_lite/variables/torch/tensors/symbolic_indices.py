@@ -8,11 +8,12 @@ from typing import TypeGuard
 
 import torch
 
-from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, OperatorFailed
+from dynamo_lite.insight.break_reasons import DataDependentValue, FailsInPython, FailureAndWrite, OperatorFailed
 from dynamo_lite.records.subgraphs import is_mapped
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.shapes.expressions import symbolic_shapes
 from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import MISSING, class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SliceVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
@@ -133,9 +134,19 @@ def _index_put(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Variabl
     return None
 
 
-@rewrites("setitem")
+def _check_assigned_type(value: VariableTracker) -> None:
+    """Break the graph for a scalar of another library that isn't an integer, and no float or complex number of
+    Python's: other operators take it, an assignment raises TypeError."""
+    kind = value.python_type()
+    is_number = issubclass(kind, (int, float, complex)) or class_lookup(kind, "__index__") is not MISSING
+    if value.is_taken_as_number and not is_number:
+        unsupported(FailsInPython("an assignment to a tensor's items", f"it takes no {kind.__name__}"))
+
+
+@rewrites("setitem", "__setitem__")
 def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
+    _check_assigned_type(value.realize())
     if _is_mapped_index(tx, tensor, key):
         return record(tx, graph_functions.setitem_mapped, [tensor, _indices(key), value], {})
     _check_mask(tx, "an assignment", key, value)
