@@ -45,12 +45,14 @@ class KnownValues:
         self.addresses = AddressKeys()
         self.plain_classes: set[tuple[object, ...]] = set()
         """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
+        self.written_classes: dict[int, VariableTracker] = {}
+        """id of a class whose attributes were assigned -> its tracker."""
         self.array_tensors: list[GraphTensor] = []
         """Tensors that share memory with numpy arrays."""
 
     def close(self) -> None:
         """Drop all references to user objects."""
-        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.array_tensors):
+        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.array_tensors):
             each.clear()
 
     def wrap(self, value: object, source: Source) -> VariableTracker:

@@ -18,6 +18,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Attribute, Value
+from dynamo_lite.sources.identity import identity
 from dynamo_lite.sources.source import Source
 
 from .base import Args, CreatingCall, Kwargs, ObservedException, Planner, Translator, VariableTracker, unsupported
@@ -28,11 +29,12 @@ from .class_lookup import (
     is_immutable,
     is_user_defined,
     mro,
+    own_namespace,
     owner_of,
     type_name,
 )
 from .constant import ConstantVariable
-from .invariant_reads import check_class_attribute, is_of_library
+from .invariant_reads import check_class_attribute, check_written_class_attribute, is_of_library
 from .wrapping import LazyVariable
 
 
@@ -57,8 +59,23 @@ def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> Non
         tx.guards.const(cls).child("type_attr", name).check("id", raw)
 
 
+def written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker | None:
+    """What this trace has assigned to a class attribute, which is no descriptor; None if lookups find another one."""
+    written = tx.attempt.values.written_classes
+    for base in mro(cls) if written else ():
+        tracker = written.get(identity(base))
+        found = None if tracker is None else tracker.instance_get(tx, name)
+        if found is not None:
+            check_written_class_attribute(tx, cls, name)
+        if found is not None or name in own_namespace(base):
+            return found
+    return None
+
+
 def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
     """`class_lookup` with a guard on its result, `MISSING` included."""
+    if written_attribute(tx, cls, name) is not None:
+        unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name, "it is assigned in the same graph"))
     raw = class_lookup(cls, name)
     guard_class_attribute(tx, cls, name, raw)
     return raw
@@ -110,6 +127,9 @@ def generic_getattr(
 
 def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls: type) -> VariableTracker | None:
     """The attribute by a data descriptor, else of the instance, else of the class; None if there is none."""
+    written = written_attribute(tx, cls, name)
+    if written is not None:
+        return obj.instance_get(tx, name) or written
     raw = class_lookup(cls, name)
     if raw is not MISSING and overrides_instance(raw):
         _guard_descriptor(tx, type(raw))
@@ -341,6 +361,9 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
     """``object.__setattr__``: data descriptors first, then the instance."""
     cls = obj.python_type()
     raw = class_lookup(cls, name)
+    if written_attribute(tx, cls, name) is not None and cls.__dictoffset__:
+        obj.instance_set(tx, name, value)
+        return
     if raw is not MISSING and is_data_descriptor(raw):
         setter = class_lookup(type(raw), "__set__")
         if setter is _SET_PROPERTY:

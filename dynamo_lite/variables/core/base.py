@@ -708,6 +708,7 @@ class KnownValues(Protocol):
     fakes: dict[int, GraphTensor]
     array_tensors: list[GraphTensor]
     plain_classes: set[tuple[object, ...]]
+    written_classes: dict[int, VariableTracker]
     builtins_namespace: dict[str, object]
 
     @property

@@ -125,6 +125,12 @@ def check_class_attribute(tx: Translator, cls: type, name: str, value: Any) -> N
         refuse_read(f"the class attribute {cls.__qualname__}.{name}")
 
 
+def check_written_class_attribute(tx: Translator, cls: type, name: str) -> None:
+    """Break the graph if a backward, or a checkpoint's function, reads an attribute that the program assigns."""
+    if tx.graph.scope.in_backward or tx.graph.scope.later(*_RECOMPUTED):
+        refuse_read(f"the class attribute {cls.__qualname__}.{name}, which is assigned to")
+
+
 @functools.lru_cache(maxsize=256)
 def _assigned_attributes(cls: type) -> frozenset[str]:
     """Attributes that a class's static and class methods assign to."""

@@ -22,8 +22,18 @@ from dynamo_lite.variables.core.attributes import (
     guard_behind_instance,
     guard_class_lacks,
     overrides_instance,
+    written_attribute,
 )
-from dynamo_lite.variables.core.base import TEXTS, Args, Kwargs, NotConstant, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import (
+    TEXTS,
+    Args,
+    Kwargs,
+    NotConstant,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
 from dynamo_lite.variables.core.base_kinds import InvariantVariable
 from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, is_immutable, is_user_defined, type_name
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
@@ -114,15 +124,21 @@ def loaded_module(tx: Translator, name: str) -> VariableTracker | None:
     return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
 
 
+_OF_BEHAVIOUR = ("__get__", "__set__", "__delete__", "__call__")
+"""Methods of class attributes that aren't plain data."""
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
 class ClassVariable(InvariantVariable):
-    """A pre-existing class."""
+    """A pre-existing class. ``attrs``: its attributes that were assigned during tracing."""
 
-    __slots__ = ()
+    __slots__ = ("attrs",)
     is_guarded_by_identity = True
     is_loaded_as_constant = True
+
+    def __init__(self, value: type, source: Source | None = None) -> None:
+        super().__init__(value, source)
+        self.attrs: dict[str, VariableTracker] = {}
 
     def as_fx(self) -> tuple[Any, Any]:
         """Operators take ``float`` and its like as a dtype. A graph's code has no names for other classes."""
@@ -237,7 +253,9 @@ class ClassVariable(InvariantVariable):
         meta_raw = class_lookup(meta, name)
         if meta_raw is not MISSING and overrides_instance(meta_raw):
             return bind(tx, meta_raw, name, self, meta)
-        raw = class_lookup(cls, name)
+        raw, written = class_lookup(cls, name), written_attribute(tx, cls, name)
+        if written is not None:
+            return written
         if raw is not MISSING:
             guard_behind_instance(tx, meta, name, meta_raw)
             return bind(tx, raw, name, None, cls)
@@ -252,11 +270,37 @@ class ClassVariable(InvariantVariable):
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if is_immutable(self.value):
             return tx.make(tx.evaluate(type.__getattribute__, (self.value, name)))
+        if name == "__dict__" and self.attrs:
+            unsupported(UnsupportedAttribute(self.describe(), name, "attributes are assigned in the same graph"))
         is_computed = name == "__annotations__"
         value = read_annotations(self) if is_computed else tx.evaluate(type.__getattribute__, (self.value, name))
         if name == "__flags__":
             unsupported(UnsupportedAttribute(self.describe(), name, "the interpreter's caches change it"))
         return LazyVariable(tx.attempt, value, tx.guards.const(self.value).child("c_attr", name)).realize()
+
+    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
+        return self.attrs.get(name)
+
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        """``type.__setattr__`` of plain data in the place of plain data, or of none. All else may change what
+        operations on the class and its instances do."""
+        value, cls, meta = value.realize(), self.value, type(self.value)
+        is_own = name.startswith("__") or tx.lookup(meta, name) is not MISSING
+        if is_own or is_immutable(cls) or tx.lookup(meta, "__setattr__") is not type.__setattr__:
+            return super().setattr(tx, name, value)
+        raw, kind = class_lookup(cls, name), value.python_type()
+        kinds = [kind] if raw is MISSING or name in self.attrs else [kind, type(raw)]
+        if any(class_lookup(each, method) is not MISSING for each in kinds for method in _OF_BEHAVIOUR):
+            return super().setattr(tx, name, value)
+        for method in _OF_BEHAVIOUR:
+            guard_class_lacks(tx, kind, method)
+        tx.effects.mutate(self)
+        self.attrs[name] = value
+        tx.attempt.values.written_classes[identity(cls)] = self
+
+    def replay(self, plan: Planner) -> None:
+        for name, value in self.attrs.items():
+            plan.do(type.__setattr__, plan.constant(self.value), plan.constant(name), value)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         return self.c_attribute(tx, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dynamo_lite.insight.break_reasons import FailsInPython, UnsupportedAttribute, UnsupportedOperation
 from dynamo_lite.plan.rows import Value
+from dynamo_lite.sources.identity import identity
 from dynamo_lite.variables.core.attributes import MISSING, BuiltinMethodVariable, bind
 from dynamo_lite.variables.core.base import Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import is_immutable, mro, own_namespace
@@ -41,6 +42,10 @@ class SuperVariable(VariableTracker):
             if not is_immutable(kind):
                 tx.guards.const(kind).child("c_attr", "__mro__").child("tuple_item", at).check("id", base)
             raw = own_namespace(base).get(name, MISSING) if at > first else MISSING
+            written = tx.attempt.values.written_classes.get(identity(base)) if at > first else None
+            found = None if written is None else written.instance_get(tx, name)
+            if found is not None:
+                return found
             if raw is not MISSING:
                 return self._bind(tx, raw, name, base, kind, by_class)
             if at > first and not is_immutable(base):

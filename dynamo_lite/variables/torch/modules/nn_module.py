@@ -52,7 +52,8 @@ class NNModuleVariable(UserObjectVariable):
         return self.value
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if class_lookup(self.cls, name) is MISSING and self._has_class_attributes(tx, _ACCESS):
+        is_of_class = class_lookup(self.cls, name) is not MISSING or tx.attempt.values.written_classes
+        if not is_of_class and self._has_class_attributes(tx, _ACCESS):
             member = self._member(tx, name)
             if member is not None:
                 return member
