@@ -41,6 +41,14 @@ def share_memory(one: object, other: object) -> bool:
     return isinstance(one, torch.Tensor) and memory_of(one) == memory_of(other)
 
 
+def is_cut_off(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a view of one that has other memory since its ``.data`` was replaced."""
+    if tensor.layout is not torch.strided or is_wrapper(tensor) or not tensor._is_view():
+        return False
+    base = tensor._base
+    return base is not None and memory_of(base) != memory_of(tensor)
+
+
 def all_memory_of(tensor: torch.Tensor) -> set[int]:
     """The names of a tensor's memory: its own and, of a wrapper, those of its inner tensors."""
     found = {memory_of(tensor)}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import dynamo_lite as dl
-from programs import check, checked, ints, leaf, recompiling, tensor, with_gradients
+from programs import check, checked, compiled_by, ints, leaf, recompiling, tensor, with_gradients
 
 FOUR, SIX = tensor(4), tensor(6)
 VIEWS = {
@@ -129,6 +129,30 @@ def test_as_strided_depends_on_the_offset(x):
 def test_argument_resized_inside(x):
     x.resize_(2, 2)
     return x.shape
+
+
+@checked(tensor(3), graphs=2, breaks=1)
+@compiled_by("aot_eager")
+def test_view_is_resized(x):
+    y = x + 1
+    view = y.view(-1)
+    view.resize_(12)
+    return y + 1, view.shape
+
+
+@checked(tensor(3), graphs=2, breaks=1)
+@compiled_by("aot_eager")
+def test_created_tensor_with_a_view_is_resized(x):
+    y = x + 1
+    view = y[1:]
+    y.resize_as_(torch.ones(8))
+    return y.shape, view + 1
+
+
+@checked(tensor(3))
+@compiled_by("aot_eager")
+def test_created_tensor_without_views_is_resized(x):
+    return torch.empty(0).resize_(3).copy_(x)
 
 
 @checked(tensor(2, 3), graphs=2, breaks=1)
@@ -260,6 +284,15 @@ def test_data_of_a_parameter(p, g):
     p.data.add_(g, alpha=-0.1)
     p.data = p.data * 2
     return p.sum()
+
+
+@checked(tensor(3), tensor(3, seed=1), graphs=(1, 3), breaks=None)
+@compiled_by("aot_eager")
+def test_view_keeps_its_memory_where_data_of_its_base_are_replaced(x, y):
+    view = x[:]
+    x.data = y * 2
+    view.add_(1)
+    return x + view, view
 
 
 @checked(tensor(4), tensor(2), others=[(FOUR, FOUR[1:3])], graphs=(1, 2))

@@ -132,6 +132,9 @@ IN_PLACE_VIEWS = frozenset(
 )
 """The `UNTRACED_METHODS` that are traced if the tensor was created during tracing."""
 
+_RESIZING = frozenset({"resize_", "resize_as_"})
+"""Those that may give a tensor more memory. Compilers can't if it has views."""
+
 _GUARDED_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
     | {"itemsize", "is_nested", "is_mkldnn", "is_mps", "is_xpu", "is_sparse_csr", "is_xla", "requires_grad"}
@@ -232,7 +235,7 @@ class TensorVariable(GraphTensor):
         return LazyVariable(tx.attempt, namespace[name], self.source.instance_item(name))
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if name in UNTRACED_METHODS and not (name in IN_PLACE_VIEWS and self.source is None):
+        if name in UNTRACED_METHODS and not (name in IN_PLACE_VIEWS and self._may_change_layout(tx, name)):
             if name == "backward":
                 unsupported(BackwardCall())
             unsupported(TensorObjectMethod(name))
@@ -242,6 +245,12 @@ class TensorVariable(GraphTensor):
         if handler is not None:
             return call_handler(handler, (tx, self, *args), kwargs, f"Tensor.{name}")
         return record(tx, name, [self, *args], kwargs)
+
+    def _may_change_layout(self, tx: Translator, method: str) -> bool:
+        if self.source is not None or method not in _RESIZING:
+            return self.source is None
+        others = (each for each in tx.attempt.values.fakes.values() if each is not self)
+        return not any(share_memory(each.fake, self.fake) for each in others)
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if args or name in ("__array__", "__repr__", "__str__", "__format__"):
