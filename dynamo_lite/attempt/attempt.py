@@ -19,7 +19,7 @@ from dynamo_lite.records.surroundings import BackendTraits, Surroundings
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
 from dynamo_lite.variables.core.base import Translator, VariableTracker
-from dynamo_lite.variables.core.record_interfaces import Clearable
+from dynamo_lite.variables.core.interfaces import Clearable
 from dynamo_lite.variables.torch.tensors.specialize import specialize
 
 from .known_values import KnownValues

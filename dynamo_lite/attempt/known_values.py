@@ -1,4 +1,4 @@
-"""The trackers of one attempt: one for each real object, fake tensor, namespace of globals and builtin."""
+"""The trackers of one attempt: one for each real object, namespace of globals and builtin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from dynamo_lite.insight.break_reasons import UnsupportedKey
 from dynamo_lite.sources.identity import identity
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import Attempt, GraphTensor, NotConstant, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Attempt, NotConstant, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.keys import AddressKeys
 from dynamo_lite.variables.core.namespaces import check_namespace
@@ -38,21 +38,15 @@ class KnownValues:
         self.builtins_namespace = builtins_namespace
         self.memo: dict[int, tuple[Any, VariableTracker]] = {}
         """id of a real object -> the object and its tracker."""
-        self.fakes: dict[int, GraphTensor] = {}
-        """id of a fake tensor -> its tracker."""
         self._scopes: dict[int, GlobalScope] = {}
         self._builtins: dict[str, LazyVariable] = {}
         self.addresses = AddressKeys()
-        self.plain_classes: set[tuple[object, ...]] = set()
-        """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
         self.written_classes: dict[int, VariableTracker] = {}
         """id of a class whose attributes were assigned -> its tracker."""
-        self.array_tensors: list[GraphTensor] = []
-        """Tensors that share memory with numpy arrays."""
 
     def close(self) -> None:
         """Drop all references to user objects."""
-        for each in (self.memo, self.fakes, self._scopes, self._builtins, self.written_classes, self.array_tensors):
+        for each in (self.memo, self._scopes, self._builtins, self.written_classes):
             each.clear()
 
     def wrap(self, value: object, source: Source) -> VariableTracker:

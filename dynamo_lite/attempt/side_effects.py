@@ -15,7 +15,7 @@ from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reasons import EffectInOperatorFunction, UnsupportedOperation
 from dynamo_lite.records.guards import Guards
 from dynamo_lite.variables.core.base import Planner, VariableTracker
-from dynamo_lite.variables.core.record_interfaces import Effect, Globals
+from dynamo_lite.variables.core.interfaces import Effect, Globals
 
 from .object_state import ObjectState
 from .shared_results import SharedResults
@@ -51,7 +51,7 @@ class SideEffects:
         """Mutated trackers in the order of their first mutation -> their state before it; None: replay in any case."""
         self.written_globals: dict[tuple[Globals[VariableTracker], str], VariableTracker | None] = {}
         """Scope and name -> the value that was stored last; None: the global was deleted."""
-        self.noted: list[Effect] = []
+        self.noted: list[Effect[VariableTracker]] = []
         """The other events to replay."""
         self.count = 0
         """How many effects there were so far, on objects created during tracing too."""
@@ -139,7 +139,7 @@ class SideEffects:
             self._refuse("it sets attributes of a tensor")
         self.written.setdefault(tracker)
 
-    def note(self, event: Effect) -> None:
+    def note(self, event: Effect[VariableTracker]) -> None:
         """Record an event to replay that changes nothing that tracing reads, so it needs no order among the effects."""
         if self._bodies:
             self._refuse("it has a side effect that can't be captured")

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dynamo_lite.variables.core.record_interfaces import EnteredContext
+from dynamo_lite.variables.core.interfaces import EnteredContext
 from dynamo_lite.variables.python.objects.user_object import has_torch_function
 
 

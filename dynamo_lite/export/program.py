@@ -32,7 +32,7 @@ from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, Ha
 from dynamo_lite.records.surroundings import BackendTraits
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.record_interfaces import Globals
+from dynamo_lite.variables.core.interfaces import Globals
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, instance_dict
 from dynamo_lite.variables.torch.contexts.streams import StreamUses
 

@@ -98,7 +98,7 @@ def dict_update(tx: StackMachine, instruction: Instruction) -> None:
     mapping = other.mapping_items(tx)
     if mapping is None:
         tx.raise_error(TypeError, f"'{other.python_type().__name__}' object is not a mapping")
-    _dict_below(tx, instruction).method_update(tx, mapping)
+    _dict_below(tx, instruction).add_items(tx, mapping)
 
 
 def _dict_below(tx: StackMachine, instruction: Instruction) -> DictVariable:
@@ -122,7 +122,7 @@ def dict_merge(tx: StackMachine, instruction: Instruction) -> None:
         unsupported(FailsInPython(f"`**` of {other.describe()}", "it is no mapping"))
     if not mapping.items.keys().isdisjoint(target.items):
         unsupported(FailsInPython("`**`", "it has a keyword argument that is given already"))
-    target.method_update(tx, mapping)
+    target.add_items(tx, mapping)
 
 
 @opcode("LIST_TO_TUPLE")

@@ -12,8 +12,8 @@ from dynamo_lite.bytecode import Instruction
 from dynamo_lite.insight.break_reasons import UnsupportedOpcode
 from dynamo_lite.resume.resume_code import instructions_of, original_position
 from dynamo_lite.variables.core.base import Args, Kwargs, VariableTracker, unsupported
+from dynamo_lite.variables.core.interfaces import Globals
 from dynamo_lite.variables.core.reachable import Holder
-from dynamo_lite.variables.core.record_interfaces import Globals
 from dynamo_lite.variables.python.functions.function import CellVariable
 
 from .operations import Operations

@@ -1,14 +1,22 @@
-"""`VariableTracker`, the protocol of a traced value, and the interfaces of what its methods are handed.
+"""`VariableTracker`: what is known of a traced value, and what each operation on it does by default.
 
 A tracker stands for one Python value while a frame is traced. Each operation that bytecode can do on a value is a
 method of its tracker. A method takes ``tx``, the translator of the running frame, through which it records operators in
-the graph, adds guards, logs side effects and inlines calls.
+the graph, adds guards, logs side effects and inlines calls (`interfaces` has its members).
 
-Every kind of value is a subclass, which overrides the operations that it models. The defaults here do what CPython does
-for a type without the operation (they raise in the traced program), or break the graph by `unsupported`.
+Every kind of value is a subclass, which overrides the operations that it models. Others do by default, theme by theme
+in the order of the class:
 
-The interfaces are Protocols with the members that `variables` may use. The classes, which say what each member does,
-are in rooms above.
+    what is known of the value   its type alone: `as_constant` raises `NotConstant`, `python_value` breaks the graph
+    numbers                      a constant's own; ``operator.index`` raises CPython's TypeError for other values
+    arguments of operators       a constant is one, as it is; other values break the graph
+    keys of dicts                a constant is one; `key` of other values raises `NotConstant`
+    attributes                   are read by the descriptor protocol; writes break the graph
+    calls                        raise CPython's TypeError, or break the graph if the type has the operation
+    containers, iteration        the same
+    operators                    return None, which leaves them to the other operand
+    texts                        the text of a known value; otherwise the graph breaks
+    the plan                     generated code can't create the value: the graph breaks before what creates it
 """
 
 from __future__ import annotations
@@ -16,15 +24,9 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from traceback import FrameSummary
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-import torch
-import torch.fx
-
-from dynamo_lite.bytecode import Instruction
 from dynamo_lite.exc import Unsupported
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.break_reasons import (
@@ -36,24 +38,13 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
     UnsupportedValue,
 )
-from dynamo_lite.insight.site import Site
-from dynamo_lite.plan.rows import Constant, Local, Step, Value
-from dynamo_lite.records.calls_before_graph import BeforeGraph
-from dynamo_lite.records.graph import GraphBuilder
-from dynamo_lite.records.guards import Guards
-from dynamo_lite.records.restart_facts import RestartFacts
-from dynamo_lite.records.runtime_assertions import RuntimeAssertion
-from dynamo_lite.records.subgraphs import Scope
-from dynamo_lite.records.surroundings import BackendTraits, Surroundings
-from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
-from dynamo_lite.shapes.policy import TranslationShapes
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 
-from .c_arguments import EMPTY_SAMPLES, Raises, call_handler, raise_argument_error, refuse_arguments, takes_arguments
+from . import interfaces
+from .c_arguments import EMPTY_SAMPLES, call_handler, raise_argument_error, refuse_arguments, takes_arguments
 from .class_lookup import MISSING, class_compares_by_identity, class_lookup
 from .inert import has_known_text, is_inert
-from .operator_symbols import Binary
-from .record_interfaces import Addresses, Clearable, Effects, Globals, Provenance, TorchState
 
 TEXTS: dict[str, Callable[..., str]] = {"__str__": str, "__repr__": repr}
 """The builtin that calls each special method which returns a value's text."""
@@ -490,26 +481,6 @@ class VariableTracker:
         raise NotImplementedError(type(self).__name__)
 
 
-class KnownMapping(VariableTracker):
-    """A dict whose items are known."""
-
-    __slots__ = ()
-    items: dict[Any, VariableTracker]
-    """By their keys' representations."""
-
-    def key_variable(self, key: object) -> VariableTracker:
-        """The key that a representation stands for."""
-        raise NotImplementedError(type(self).__name__)
-
-
-class GraphTensor(VariableTracker):
-    """A tensor: its node in the graph and its fake tensor."""
-
-    __slots__ = ("node", "fake")
-    node: torch.fx.Node
-    fake: torch.Tensor
-
-
 def same_value(one: VariableTracker, other: VariableTracker) -> bool:
     """Whether two trackers are known to stand for one value, without adding guards. `Translator.identical` decides
     what ``is`` does in the program instead, and guards it."""
@@ -546,251 +517,8 @@ def remaining_items(tx: Translator, iterator: VariableTracker) -> Iterator[Varia
 
 # -- what the methods of trackers are handed ---------------------------------------------------------------------------
 
-
-Function: TypeAlias = Callable[..., Any]
-
-
-class Values(Protocol):
-    """Python values and their trackers."""
-
-    def make(self, value: Any) -> VariableTracker: ...
-    def fold(self, function: Function, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any: ...
-    def evaluate(
-        self, function: Function, args: Iterable[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any: ...
-    def fold_call(self, function: Function, args: Sequence[VariableTracker], kwargs: Kwargs) -> VariableTracker: ...
-    def python_value(self, variable: VariableTracker) -> Any: ...
-    def python_values(self, args: Sequence[VariableTracker], kwargs: Kwargs) -> tuple[list[Any], dict[str, Any]]: ...
-    def is_plain(self, variable: VariableTracker) -> bool: ...
-    def is_none(self, variable: VariableTracker) -> bool: ...
-    def index_value(self, variable: VariableTracker, message: str = ...) -> Any: ...
-    def is_index(self, variable: VariableTracker) -> bool: ...
-    def subscript_value(self, key: VariableTracker, message: str) -> Any: ...
-
-
-class Raising(Raises, Protocol):
-    """Raising exceptions in the traced program."""
-
-    def raise_with(self, cls: type[BaseException], args: Args) -> NoReturn: ...
-    def raise_stop_iteration(self, value: VariableTracker | None) -> NoReturn: ...
-    def thrown(self, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker: ...
-    def refuse_operands(self, operation: str, function: Function, *operands: VariableTracker) -> NoReturn: ...
-
-
-class Texts(Protocol):
-    """Formatting."""
-
-    def percent(self, template: str, values: VariableTracker) -> VariableTracker: ...
-    def format_text(self, template: str, args: Args, kwargs: Kwargs) -> VariableTracker: ...
-    def format_by_mapping(self, template: str, mapping: VariableTracker) -> VariableTracker: ...
-    def join_texts(self, separator: str, items: VariableTracker) -> VariableTracker: ...
-
-
-class Operators(Protocol):
-    """Comparisons, truth and arithmetic."""
-
-    def identical(self, one: VariableTracker, other: VariableTracker) -> bool: ...
-    def guard_distinct(self, variable: VariableTracker) -> None: ...
-    def truth(self, variable: VariableTracker) -> bool: ...
-    def same_or_equal(self, one: VariableTracker, other: VariableTracker) -> bool: ...
-    def compare(self, symbol: str, one: VariableTracker, other: VariableTracker) -> VariableTracker: ...
-    def binary(
-        self, symbol: str, left: VariableTracker, right: VariableTracker, inplace: Binary | None = None
-    ) -> VariableTracker: ...
-    def inplace(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker: ...
-    def unary(self, symbol: str, operand: VariableTracker) -> VariableTracker: ...
-    def combine_views(self, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker: ...
-
-
-class Iteration(Protocol):
-    """Iterables and their items."""
-
-    def iterate(self, variable: VariableTracker) -> VariableTracker: ...
-    def check_iterable(self, variable: VariableTracker, message: str) -> None: ...
-    def checked_iterator(self, iterable: VariableTracker, found: VariableTracker) -> VariableTracker: ...
-    def next(self, iterator: VariableTracker) -> VariableTracker: ...
-    def next_by_call(self, method: VariableTracker, args: Args | None = None) -> VariableTracker: ...
-    def length(self, of: VariableTracker) -> VariableTracker: ...
-    def contains_by_iteration(self, variable: VariableTracker, item: VariableTracker) -> bool: ...
-    def collected_items(self, variable: VariableTracker) -> KnownMapping | None: ...
-    def sort(self, items: list[VariableTracker], key: VariableTracker | None, reverse: bool) -> None: ...
-
-
-class Attributes(Protocol):
-    """Attribute lookup."""
-
-    def generic_getattr(
-        self, obj: VariableTracker, name: str, hook: bool = True, getter: VariableTracker | None = None
-    ) -> VariableTracker: ...
-    def lookup(self, cls: type, name: str) -> Any: ...
-    def has_attribute(self, variable: VariableTracker, name: str) -> bool: ...
-    def attribute_or_none(self, variable: VariableTracker, name: str) -> VariableTracker | None: ...
-
-
-class Calls(Protocol):
-    """Calls of functions and classes."""
-
-    def call(self, function: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker: ...
-    def construct(self, cls: VariableTracker, args: Args, kwargs: Kwargs) -> VariableTracker: ...
-    def class_method(self, cls: VariableTracker, name: str, args: Args, kwargs: Kwargs) -> VariableTracker: ...
-    def delegate(self, caller: VariableTracker, function: VariableTracker) -> None: ...
-    def call_function(self, function: Any, args: Args, kwargs: Kwargs) -> VariableTracker: ...
-    def inline(self, function: Any, args: Args, kwargs: Kwargs, is_tail: bool = False) -> VariableTracker: ...
-
-
-class Python(Values, Raising, Texts, Operators, Iteration, Attributes, Calls, Protocol):
-    """Python's operations on trackers (`translator.operations`)."""
-
-
-class Cell(Protocol):
-    """A variable that functions share."""
-
-    @property
-    def source(self) -> Source | None: ...
-    @property
-    def content(self) -> VariableTracker | None: ...
-    @property
-    def creator(self) -> tuple[Frame, str] | None: ...
-    @property
-    def body(self) -> Scope | None: ...
-    def load(self) -> VariableTracker | None: ...
-
-
-class Frame(Protocol):
-    """The frame that is interpreted."""
-
-    code: types.CodeType
-    original: types.CodeType
-    """The code that the user wrote: for a resume function, that of the function which it resumes."""
-    locals: dict[str, VariableTracker]
-    stack: list[VariableTracker]
-    current: Instruction
-    instructions: Sequence[Instruction]
-    pc: int
-    """The index of the next instruction."""
-    handled: VariableTracker | None
-    """The exception that is being handled."""
-
-    @property
-    def scope(self) -> Globals[VariableTracker]: ...
-    @property
-    def cells(self) -> Mapping[str, Cell]: ...
-    def site(self) -> Site: ...
-    def place(self) -> FrameSummary: ...
-    def places(self) -> tuple[FrameSummary, ...]: ...
-
-
-class TensorSubclasses(Protocol):
-    """What torch's operators do with instances of Tensor subclasses."""
-
-    def wrapper_result(self, node: torch.fx.Node, fake: torch.Tensor) -> VariableTracker: ...
-    def call_torch_function(self, target: str | Function, args: Args, kwargs: Kwargs) -> VariableTracker: ...
-
-
-class Translator(Python, Frame, TensorSubclasses, Protocol):
-    """Interprets one frame, and records what it does."""
-
-    guards: Guards
-    graph: GraphBuilder
-
-    @property
-    def effects(self) -> Effects[VariableTracker]: ...
-    @property
-    def attempt(self) -> Attempt: ...
-    @property
-    def parent(self) -> Translator | None: ...
-
-
-class KnownValues(Protocol):
-    """The trackers of an attempt: one for each real object, fake tensor, namespace of globals and builtin."""
-
-    memo: dict[int, tuple[Any, VariableTracker]]
-    fakes: dict[int, GraphTensor]
-    array_tensors: list[GraphTensor]
-    plain_classes: set[tuple[object, ...]]
-    written_classes: dict[int, VariableTracker]
-    builtins_namespace: dict[str, object]
-
-    @property
-    def addresses(self) -> Addresses: ...
-    def wrap(self, value: object, source: Source) -> VariableTracker: ...
-    def make(self, value: object) -> VariableTracker: ...
-    def opaque(self, value: object, source: Source, why: str) -> VariableTracker: ...
-    def add_alias(self, known: VariableTracker, value: object, source: Source) -> VariableTracker: ...
-    def key_of(self, variable: VariableTracker) -> Any: ...
-    def scope(self, namespace: dict[str, object]) -> Globals[VariableTracker]: ...
-    def builtin(self, name: str) -> VariableTracker | None: ...
-
-
-_Kept = TypeVar("_Kept", bound=Clearable)
-
-
-class Attempt(Protocol):
-    """The records of one attempt at a frame (`attempt.attempt`)."""
-
-    guards: Guards
-    graph: GraphBuilder
-    shapes: TranslationShapes
-    runtime_assertions: list[RuntimeAssertion]
-    before_graph: BeforeGraph
-    ahead: PrecomputedCalls
-    restart_facts: RestartFacts
-    reprs: list[VariableTracker]
-    traits: BackendTraits
-    surroundings: Surroundings
-    has_wrappers: bool
-    has_masked_writes: bool
-    errors_on_break: bool
-    has_asked_compiling: bool
-    steps: int
-    deferred_reads: set[Site]
-    """Where the program read numbers from tensors that it has only passed on so far."""
-
-    @property
-    def effects(self) -> Effects[VariableTracker]: ...
-    @property
-    def provenance(self) -> Provenance[VariableTracker]: ...
-    @property
-    def values(self) -> KnownValues: ...
-    @property
-    def torch_state(self) -> TorchState: ...
-    @property
-    def innermost(self) -> Translator | None: ...
-    def note_guards(self) -> None: ...
-    def state(self, kind: type[_Kept]) -> _Kept:
-        """What a room above keeps for this attempt: the one instance of its class ``kind``."""
-
-
-_State = TypeVar("_State")
-Part: TypeAlias = VariableTracker | Value
-"""An argument of a call that is planned: a value of the program, or an expression."""
-
-
-class Planner(Protocol):
-    """Plans the code after the graph: values as expressions, effects as steps (`planner.planner`)."""
-
-    @property
-    def attempt(self) -> Attempt: ...
-    @property
-    def steps(self) -> list[Step]: ...
-
-    def value(self, tracker: VariableTracker) -> Value: ...
-    def constant(self, value: object) -> Constant: ...
-    def reload(self, source: Source | None) -> Value: ...
-    def call(self, function: object, /, *parts: Part, **named: Part) -> Value: ...
-    def build(self, kind: str, parts: Iterable[Part]) -> Value: ...
-    def tuple_of(self, parts: Iterable[Part]) -> Value: ...
-
-    def keep(self, value: Value) -> Local: ...
-    def create(self, tracker: VariableTracker, new: Value, fill: Callable[[Local], None]) -> Local: ...
-    def has_created(self, tracker: VariableTracker) -> bool: ...
-    def do(self, function: object, /, *parts: Part, **named: Part) -> None: ...
-    def set_attribute(self, of: Value, name: str, value: Part) -> None: ...
-    def state(self, kind: type[_State]) -> _State:
-        """What a room above keeps for this plan: the one instance of its class ``kind``."""
-
-    def replay_once(self, tracker: VariableTracker) -> None: ...
-    def expect_grad_mode(self, before: bool, after: bool) -> None: ...
-
-    def output(self, tensor: Any) -> Value: ...
-    def result(self, value: Any) -> Value: ...
+Translator: TypeAlias = interfaces.Translator[VariableTracker]
+Attempt: TypeAlias = interfaces.Attempt[VariableTracker]
+Planner: TypeAlias = interfaces.Planner[VariableTracker]
+KnownMapping: TypeAlias = interfaces.KnownMapping[VariableTracker]
+Part: TypeAlias = interfaces.Part[VariableTracker]

@@ -41,9 +41,9 @@ from dynamo_lite.records.code_origin import is_library, is_polyfill
 from dynamo_lite.records.subgraphs import Runs, Scope
 from dynamo_lite.runtime import triton_kernels
 
-from .base import Cell, Translator, VariableTracker, unsupported
+from .base import Translator, VariableTracker, unsupported
 from .constant import CONSTANT_TYPES
-from .record_interfaces import Globals
+from .interfaces import Cell, Globals
 
 _INVARIANT = (
     *CONSTANT_TYPES,
@@ -94,7 +94,7 @@ def check_global(tx: Translator, scope: Globals[VariableTracker], name: str, val
         check_value(value, f"the global {name}")
 
 
-def check_cell(tx: Translator, cell: Cell, name: str, value: VariableTracker) -> None:
+def check_cell(tx: Translator, cell: Cell[VariableTracker], name: str, value: VariableTracker) -> None:
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
     checkpoints check what pre-existing variables hold."""
     in_backward = tx.graph.scope.in_backward
@@ -240,7 +240,7 @@ def _nested_codes(path: tuple[types.CodeType, ...]) -> Iterator[tuple[types.Code
             yield from _nested_codes((*path, const))
 
 
-def is_assigned_once(tx: Translator, cell: Cell, name: str) -> bool:
+def is_assigned_once(tx: Translator, cell: Cell[VariableTracker], name: str) -> bool:
     """Whether no code that may yet run assigns to a cell, which the running function knows by this name."""
     frame, own_name = cell.creator or find_in_root(tx, cell)
     if frame is not None:
@@ -250,7 +250,7 @@ def is_assigned_once(tx: Translator, cell: Cell, name: str) -> bool:
     return owner is not None and not _inner_stores(owner, name) and not _assigns_again(owner, name)
 
 
-def find_in_root(tx: Translator, cell: Cell) -> tuple[Translator | None, str]:
+def find_in_root(tx: Translator, cell: Cell[VariableTracker]) -> tuple[Translator | None, str]:
     """The root frame and the cell's name in it, if the frame created the cell before an earlier graph break."""
     root: Translator = tx
     while root.parent is not None:

@@ -27,6 +27,8 @@ from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import Model, find_model, models, models_raw
 from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
+from dynamo_lite.variables.torch.tensors.array_memory import ArrayTensors
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 from dynamo_lite.variables.torch.tensors.later_states import certain
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record
 
@@ -54,7 +56,7 @@ def _wrap_array(attempt: Attempt, value: Any, source: Source) -> VariableTracker
         given = attempt.graph.input(source, shared, torch.from_numpy)
     attempt.guards.array(source)
     tensor = TensorVariable(given.node, given.fake, torch.Tensor)
-    attempt.values.fakes[id(given.fake)] = tensor
+    attempt.state(KnownTensors).add(given.fake, tensor)
     return NdarrayVariable(tensor, False, source)
 
 
@@ -100,8 +102,8 @@ def tensor_of(tx: Translator, array: NdarrayVariable) -> VariableTracker:
     assert isinstance(data, TensorVariable)
     tensor = TensorOfArray(data.node, data.fake, torch.Tensor)
     tensor.array = array
-    tx.attempt.values.fakes[id(data.fake)] = tensor
-    tx.attempt.values.array_tensors.append(tensor)
+    tx.attempt.state(KnownTensors).add(data.fake, tensor)
+    tx.attempt.state(ArrayTensors).append(tensor)
     tx.attempt.provenance.created(tensor)
     return tensor
 

@@ -34,6 +34,7 @@ from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
+from dynamo_lite.variables.core.interfaces import Effects
 from dynamo_lite.variables.core.keys import (
     AS_DICT_KEY,
     PLAIN_KEYS,
@@ -43,7 +44,6 @@ from dynamo_lite.variables.core.keys import (
     stored_key,
 )
 from dynamo_lite.variables.core.operator_symbols import COMPARE
-from dynamo_lite.variables.core.record_interfaces import Effects
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.polyfills.recreation import advance_iterator
 from dynamo_lite.variables.python.containers.item_comparison import ItemComparison
@@ -51,7 +51,7 @@ from dynamo_lite.variables.python.containers.item_comparison import ItemComparis
 from .sequences import ListVariable, TupleVariable
 
 
-class DictVariable(ContainerVariable, KnownMapping):
+class DictVariable(ContainerVariable):
     """A dict, or the items of an OrderedDict or defaultdict.
 
     ``items``: the values by their keys, as `key_of` represents them; ``keys``: the trackers of the keys that aren't
@@ -233,8 +233,7 @@ class DictVariable(ContainerVariable, KnownMapping):
     ) -> VariableTracker:
         mapping = None if other is None else self._items_to_merge(tx, other.realize())
         if mapping is not None:
-            for raw, value in mapping.items.copy().items():
-                self.assign(tx, raw, mapping.key_variable(raw), value)
+            self.add_items(tx, mapping)
         elif other is not None:
             for at, each in enumerate(other.each(tx)):
                 pair = each.realize()
@@ -252,6 +251,11 @@ class DictVariable(ContainerVariable, KnownMapping):
         for name, value in named.items():
             self.assign(tx, name, ConstantVariable(name), value)
         return ConstantVariable(None)
+
+    def add_items(self, tx: Translator, mapping: KnownMapping) -> None:
+        """Add a mapping's items, as ``update`` does."""
+        for raw, value in mapping.items.copy().items():
+            self.assign(tx, raw, mapping.key_variable(raw), value)
 
     def _items_to_merge(self, tx: Translator, other: VariableTracker) -> KnownMapping | None:
         """The items of a mapping that ``update`` or ``|`` adds; None for a value without ``keys``. An OrderedDict reads

@@ -27,6 +27,7 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.interfaces import Globals
 from dynamo_lite.variables.core.invariant_reads import (
     check_value,
     is_created_by_reader,
@@ -35,7 +36,6 @@ from dynamo_lite.variables.core.invariant_reads import (
     refuse_read,
 )
 from dynamo_lite.variables.core.namespaces import check_lookup
-from dynamo_lite.variables.core.record_interfaces import Globals
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable, globals_of
 from dynamo_lite.variables.python.containers.mappings import DictVariable, wrap_dict_items

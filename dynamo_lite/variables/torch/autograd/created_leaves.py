@@ -12,15 +12,16 @@ from torch.nn import Parameter
 from dynamo_lite.insight.break_reasons import ParameterCreated, UnknownCall
 from dynamo_lite.records.graph import DENSE
 from dynamo_lite.runtime.shared_memory import share_memory
-from dynamo_lite.variables.core.base import GraphTensor, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.known_tensors import GraphTensor, KnownTensors
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
 
 def created_aliases(tx: Translator, fake: torch.Tensor) -> list[GraphTensor]:
     """The tensors created so far that share this one's storage."""
-    known = {id(each): each for each in tx.attempt.values.fakes.values()}
+    known = {id(each): each for each in tx.attempt.state(KnownTensors).all()}
     return [each for each in known.values() if share_memory(each.fake, fake)]
 
 
@@ -56,6 +57,6 @@ def _make_subclass(
         fake.requires_grad_()
         node = tx.graph.call("call_method", "requires_grad_", (node,), {}, fake)
     created = TensorVariable(node, fake, Parameter)
-    tx.attempt.values.fakes[id(fake)] = created
+    tx.attempt.state(KnownTensors).add(fake, created)
     tx.attempt.provenance.created_leaf(created)
     return created

@@ -19,6 +19,7 @@ from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 from dynamo_lite.variables.torch.tensors.later_states import certain
 from dynamo_lite.variables.torch.tensors.tensor import ATTRIBUTES, METHODS, SETTERS, TensorVariable
 
@@ -102,7 +103,7 @@ def _set_requires_grad(
         tensor.before_freezing = tensor.node, tensor.fake, tx.attempt.provenance.step
         tensor.fake = tensor.fake.detach()
         tensor.node = tx.graph.call("call_method", "detach", (tensor.node,), {}, tensor.fake)
-        tx.attempt.values.fakes[id(tensor.fake)] = tensor
+        tx.attempt.state(KnownTensors).add(tensor.fake, tensor)
     tensor.write(tx, "requires_grad", ConstantVariable(wanted))
     return tensor
 

@@ -43,6 +43,7 @@ from dynamo_lite.variables.core.wrapping import wraps_type
 from dynamo_lite.variables.polyfills import distributed as polyfills
 from dynamo_lite.variables.python.functions.builtin_callable import BuiltinVariable
 from dynamo_lite.variables.python.functions.function import FunctionVariable
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable, record
 
 
@@ -290,7 +291,7 @@ def _wrap_async_result(attempt: Attempt, value: Any, source: Source) -> Variable
     given = attempt.graph.input(source, example, waited)
     attempt.guards.tensor(source, value, type(value))
     found = AsyncResultVariable(given.node, given.fake, type(value), source)
-    attempt.values.fakes[id(given.fake)] = found
+    attempt.state(KnownTensors).add(given.fake, found)
     return found
 
 
@@ -309,7 +310,7 @@ def _wait_at_once(tx: Translator, tensor: VariableTracker) -> VariableTracker:
     waited = record(tx, torch.ops._c10d_functional.wait_tensor.default, [tensor], {})
     assert isinstance(waited, TensorVariable)
     result = AsyncResultVariable(waited.node, waited.fake, functional.AsyncCollectiveTensor)
-    tx.attempt.values.fakes[id(result.fake)] = result
+    tx.attempt.state(KnownTensors).add(result.fake, result)
     return result
 
 

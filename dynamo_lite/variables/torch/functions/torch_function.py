@@ -47,6 +47,7 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import ListVariable, SizeVariable, TupleVariable
 from dynamo_lite.variables.python.objects.user_object import has_torch_function
 from dynamo_lite.variables.torch.contexts.torch_contexts import ContextVariable
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 from dynamo_lite.variables.torch.tensors.tensor import METHODS, TensorVariable, record, wrap_as_input
 
 Target = str | Callable[..., object]
@@ -393,7 +394,8 @@ def _converted(tx: Translator, result: VariableTracker, cls: type) -> VariableTr
         if is_wrapper_class(cls) or result.is_wrapper:
             unsupported(TorchFunctionOverride("Tensor.as_subclass()", f"a {cls.__qualname__} has inner tensors"))
         plain = _alias(tx, result)
-        instance = tx.attempt.values.fakes[id(plain.fake)] = SubclassVariable(plain, cls)
+        instance = SubclassVariable(plain, cls)
+        tx.attempt.state(KnownTensors).add(plain.fake, instance)
         return instance
     if not isinstance(result, (ListVariable, TupleVariable)) or isinstance(result, SizeVariable):
         return result
@@ -529,5 +531,6 @@ def _wrap_subclass(attempt: Attempt, value: torch.Tensor, source: Source) -> Var
     if not isinstance(plain, TensorVariable):
         return plain
     attempt.torch_state.has_subclasses |= has_torch_function(cls)
-    instance = attempt.values.fakes[id(plain.fake)] = SubclassVariable(plain, cls, source, value)
+    instance = SubclassVariable(plain, cls, source, value)
+    attempt.state(KnownTensors).add(plain.fake, instance)
     return instance

@@ -24,6 +24,7 @@ from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.containers.structures import map_structure, structure_leaves
 from dynamo_lite.variables.torch.contexts.torch_contexts import AUTOCAST_DEVICES
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 from dynamo_lite.variables.torch.tensors.later_states import check_returned
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 
@@ -88,7 +89,7 @@ def body_parameters(tx: Translator, fakes: Iterable[torch.Tensor]) -> list[Tenso
     parameters = []
     for fake in fakes:
         parameter = TensorVariable(body.placeholder(fake), fake, torch.Tensor)
-        tx.attempt.values.fakes[id(fake)] = parameter
+        tx.attempt.state(KnownTensors).add(fake, parameter)
         parameters.append(parameter)
     return parameters
 
@@ -209,7 +210,7 @@ def become_results(tx: Translator, body: BodyVariable, results: VariableTracker)
     for tensor, made in zip(body.results, tensor_leaves(results), strict=True):
         if isinstance(tensor, TensorVariable) and tensor.node.graph not in open_graphs:
             tensor.node, tensor.fake, tensor.cls = made.node, made.fake, made.cls
-            tx.attempt.values.fakes[id(made.fake)] = tensor
+            tx.attempt.state(KnownTensors).add(made.fake, tensor)
 
 
 def replace_tensors(tx: Translator, value: VariableTracker, new: Iterator[VariableTracker]) -> VariableTracker:

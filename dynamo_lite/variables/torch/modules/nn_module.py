@@ -40,6 +40,10 @@ _WRITING = {"__setattr__": Module.__setattr__}
 _CALLING: dict[str, object] = {name: Module.__dict__[name] for name in ("__call__", "_call_impl")}
 
 
+class PlainClasses(set[tuple[object, ...]]):
+    """Ids of module classes, with the names that are guarded to be torch's own attributes there."""
+
+
 class NNModuleVariable(UserObjectVariable):
     """A pre-existing module."""
 
@@ -62,13 +66,14 @@ class NNModuleVariable(UserObjectVariable):
     def _has_class_attributes(self, tx: Translator, wanted: Mapping[str, object]) -> bool:
         """Whether the class has these attributes, by name; guarded if so."""
         key = (identity(self.cls), *wanted)
-        if key in tx.attempt.values.plain_classes:
+        known = tx.attempt.state(PlainClasses)
+        if key in known:
             return True
         if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
             return False
         for name, value in wanted.items():
             guard_class_attribute(tx, self.cls, name, value)
-        tx.attempt.values.plain_classes.add(key)
+        known.add(key)
         return True
 
     def _tables(self, tx: Translator) -> dict[str, dict[str, object]]:

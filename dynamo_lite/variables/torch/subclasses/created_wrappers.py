@@ -21,6 +21,7 @@ from dynamo_lite.variables.core.registry import models_raw
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 
 from .wrapper_subclass import WrapperVariable, flattened, is_complete_fake
 
@@ -77,7 +78,7 @@ class CreatedWrapperVariable(WrapperVariable):
             self.is_flattening = True
             self.graph_node_and_fake = _create_in_graph(tx, self)
             self.is_flattening = False
-            self.attempt.values.fakes[id(self.graph_node_and_fake[1])] = self
+            self.attempt.state(KnownTensors).add(self.graph_node_and_fake[1], self)
         return self.graph_node_and_fake
 
     def _instance_attribute(self, tx: Translator, name: str) -> VariableTracker | None:

@@ -44,6 +44,7 @@ from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable, unmodeled_c_base
 from dynamo_lite.variables.torch.functions.torch_function import SubclassVariable
 from dynamo_lite.variables.torch.tensors.fake_computation import compute
+from dynamo_lite.variables.torch.tensors.known_tensors import KnownTensors
 from dynamo_lite.variables.torch.tensors.tensor import (
     ATTRIBUTES,
     OPERATOR_ATTRIBUTES,
@@ -336,7 +337,7 @@ def _wrap_wrapper(attempt: Attempt, value: torch.Tensor, source: Source) -> Vari
     if not is_complete_fake(given.fake):
         unsupported(WrapperSubclass(wrapper.describe(), "it can't be converted to a fake tensor"))
     wrapper.node, wrapper.fake = given.node, given.fake
-    attempt.values.fakes[id(given.fake)] = wrapper
+    attempt.state(KnownTensors).add(given.fake, wrapper)
     nodes = {tensor.node for tensor in inner_tensors}
     for each in reversed(attempt.graph.inputs):
         if each.node in nodes:
@@ -392,7 +393,8 @@ def wrapper_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
     ):
         unsupported(WrapperSubclass(f"a {cls.__qualname__} returned by an operator", "a graph can't create it"))
     _guard_class(tx, cls)
-    result = tx.attempt.values.fakes[id(fake)] = _variable_class(cls)(node, fake, cls)
+    result = _variable_class(cls)(node, fake, cls)
+    tx.attempt.state(KnownTensors).add(fake, result)
     result.step = tx.attempt.provenance.step
     result.is_recreatable = not any(share_memory(each.fake, fake) for each in tx.graph.tensors)
     if fake.requires_grad and fake.is_leaf:

@@ -15,7 +15,6 @@ from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import (
     Args,
     Attempt,
-    GraphTensor,
     Kwargs,
     NotConstant,
     Planner,
@@ -25,12 +24,17 @@ from dynamo_lite.variables.core.base import (
 )
 
 from .equivalent_operators import rewrites
+from .known_tensors import GraphTensor
+
+
+class ArrayTensors(list[GraphTensor]):
+    """Tensors that share memory with numpy arrays."""
 
 
 def array_owner(attempt: Attempt, tensor: GraphTensor) -> GraphTensor | None:
     """The tensor created from an array that this tensor is, or is a view of; None if there is none."""
     owners: dict[torch.fx.Node, GraphTensor] = {
-        each.node: each for each in attempt.values.array_tensors if share_memory(each.fake, tensor.fake)
+        each.node: each for each in attempt.state(ArrayTensors) if share_memory(each.fake, tensor.fake)
     }
     pending, seen = [tensor.node] if owners else [], set()
     while pending:

@@ -23,9 +23,10 @@ from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
 from dynamo_lite.records.subgraphs import BACKWARD, Runs, Scope
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
-from dynamo_lite.variables.core.base import GraphTensor, Translator, unsupported
+from dynamo_lite.variables.core.base import Translator, unsupported
 
 from .fake_computation import OPERATOR_ERRORS, call_on_fakes, operator_name
+from .known_tensors import GraphTensor, KnownTensors
 from .runtime_failures import is_handled_later
 
 _Result = TypeVar("_Result")
@@ -261,7 +262,7 @@ def check_returned(tx: Translator, fakes: Iterable[torch.Tensor]) -> None:
 def _result(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any], fake: Any) -> Any:
     """The result of an operator that isn't recorded yet: the fake one, or a copy of it if that is an existing tensor
     (as that of ``contiguous()``), but not whenever the body runs. Breaks the graph if it is another unknown value."""
-    known = tx.attempt.values.fakes.get(id(fake))
+    known = tx.attempt.state(KnownTensors).of(fake)
     is_tensor = isinstance(fake, (torch.Tensor, list)) or isinstance(fake, tuple) and _has_tensors(fake)
     if known is None and (is_tensor or fake is None or _is_new(tx, fake)):
         return fake
@@ -307,7 +308,9 @@ def _note_writes(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
     assert body is not None
     given = [(node, node.meta["example_value"]) for node in body.parameters]
     for fake in mutated:
-        written = tx.attempt.values.fakes[id(fake)].node, fake
+        tracker = tx.attempt.state(KnownTensors).of(fake)
+        assert tracker is not None
+        written = tracker.node, fake
         if not all(_shares_always_or_never(tx, written, each) for each in given):
             body.uncertain_writes.append(written)
 
@@ -317,7 +320,7 @@ def _check_data(tx: Translator, name: str, fakes: Iterable[torch.Tensor]) -> Non
     body = tx.graph.scope.later(*_UNKNOWN)
     for written in () if body is None else body.uncertain_writes:
         for fake in fakes:
-            known = tx.attempt.values.fakes.get(id(fake))
+            known = tx.attempt.state(KnownTensors).of(fake)
             if known is not None and not _shares_always_or_never(tx, written, (known.node, fake)):
                 unsupported(UnknownInBackward(f"whether an operand of {name} was written into"))
 

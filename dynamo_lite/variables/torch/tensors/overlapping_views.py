@@ -19,6 +19,7 @@ from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Translator, unsupported
 
 from .fake_computation import bare_name
+from .known_tensors import KnownTensors
 
 _OVERLAPPING = frozenset(
     {"unfold", "as_strided", "expand", "expand_as", "broadcast_to", "broadcast_tensors", "meshgrid"}
@@ -110,7 +111,7 @@ def _rebased(
 
 def _is_overlapping(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> bool:
     if node.op == "placeholder":
-        given = tx.attempt.values.fakes.get(id(fake))
+        given = tx.attempt.state(KnownTensors).of(fake)
         value = None if given is None else given.value
         return isinstance(value, torch.Tensor) and not is_lazy(value) and _overlaps_itself(value)
     made_by = node.args[0] if bare_name(node.target) == "getitem" else node

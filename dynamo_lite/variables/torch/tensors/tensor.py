@@ -58,7 +58,6 @@ from dynamo_lite.variables.core.base import (
     TEXTS,
     Args,
     Attempt,
-    GraphTensor,
     Kwargs,
     NotConstant,
     Planner,
@@ -87,6 +86,7 @@ from dynamo_lite.variables.torch.contexts.streams import record_stream
 from .array_memory import array_owner, view_of
 from .equivalent_operators import apply_rewrites
 from .fake_computation import bare_name, compute_with_symbols, operator_name
+from .known_tensors import GraphTensor, KnownTensors
 from .later_states import certain, check_in_body
 from .mutated_arguments import OPERATORS, Watch, check_mutated, mutated_by_schema
 from .operator_warnings import run_capturing_warnings
@@ -249,7 +249,7 @@ class TensorVariable(GraphTensor):
     def _may_change_layout(self, tx: Translator, method: str) -> bool:
         if self.source is not None or method not in _RESIZING:
             return self.source is None
-        others = (each for each in tx.attempt.values.fakes.values() if each is not self)
+        others = (each for each in tx.attempt.state(KnownTensors).all() if each is not self)
         return not any(share_memory(each.fake, self.fake) for each in others)
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
@@ -509,7 +509,7 @@ def result(tx: Translator, node: torch.fx.Node, fake: object) -> VariableTracker
 
 
 def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> VariableTracker:
-    known = tx.attempt.values.fakes.get(id(fake))
+    known = tx.attempt.state(KnownTensors).of(fake)
     if known is not None:
         return known
     if is_wrapper(fake):
@@ -518,7 +518,7 @@ def _tensor_result(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> V
         unsupported(ResultNotDense(operator_name(node.target)))
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
     created = TensorVariable(node, fake, cls)
-    tx.attempt.values.fakes[id(fake)] = created
+    tx.attempt.state(KnownTensors).add(fake, created)
     if tx.attempt.traits.frees_at_once and fake.grad_fn is not None:
         tx.attempt.provenance.recorded(fake.grad_fn)
     is_leaf = fake.requires_grad and fake.is_leaf  # ``torch.zeros(3, requires_grad=True)``
@@ -657,7 +657,7 @@ def _record_plain(
     operands = tuple(pair[0] for pair in pairs), {key: pair[0] for key, pair in named.items()}
     if tx.graph.scope.is_nested:
         fake = check_in_body(tx, *called, operands, fake, tensors[:1] if name.endswith("_as") else tensors, mutated)
-    known = tx.attempt.values.fakes.get(id(fake))
+    known = tx.attempt.state(KnownTensors).of(fake)
     returns_new = known is None and name.endswith("_") and not name.endswith("__")
     if not mutated and (fake is None or isinstance(target, OPERATORS) or returns_new):
         mutated = mutated_by_schema(target, fakes, fake_kwargs)  # operators may replace data without counting a write
@@ -767,7 +767,7 @@ def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: ty
         return attempt.values.opaque(value, source, "a tensor that can't be made a fake tensor")
     attempt.guards.tensor(source, value, cls or type(value), attempt.graph.symbols.symbolic_dims(source))
     tensor = TensorVariable(created.node, created.fake, type(value), source, value)
-    attempt.values.fakes[id(created.fake)] = tensor
+    attempt.state(KnownTensors).add(created.fake, tensor)
     return tensor
 
 
