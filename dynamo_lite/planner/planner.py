@@ -45,14 +45,18 @@ from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.runtime.graph_functions import frozen, thawed
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.runtime.streams import release, wait_for
+from dynamo_lite.shapes.expressions import Expression
+from dynamo_lite.shapes.float_formulas import Formula
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import NotConstant, Part, VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import LazyVariable
-from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable, formula_value
+from dynamo_lite.variables.python.numbers.symbolic import SymNodeVariable
 from dynamo_lite.variables.torch.contexts.streams import StreamUses
 from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
+
+from .formulas import expression_value, formula_value
 
 _BY_VALUE = frozenset({int, float, complex, str, bytes})
 """Types of constants of which the program isn't promised the very object."""
@@ -136,6 +140,14 @@ class Planner:
                 f"the new code would have {value!r} as a constant, whose value changes from call to call"
             )
         return Constant(value)
+
+    def formula(self, formula: Formula) -> Value:
+        """A float of the program that no graph computes."""
+        return formula_value(self, formula)
+
+    def expression(self, expression: Expression) -> Value:
+        """An expression of symbolic ints."""
+        return expression_value(self, expression)
 
     def value(self, tracker: VariableTracker) -> Value:
         """How generated code gets the value."""
@@ -330,7 +342,7 @@ class Planner:
         if given.node in self._thawed:
             return self._thawed[given.node]
         if given.formula is not None:
-            value = formula_value(self, given.formula)
+            value = self.formula(given.formula)
         else:
             value = self.reload(given.source)
         return value if given.convert is None else self.call(given.convert, value)

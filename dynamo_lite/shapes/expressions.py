@@ -79,6 +79,12 @@ def hint_of(number: torch.SymInt) -> int:
     return cast(int, number.node.hint)
 
 
+PYTHON_OPERATORS = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
+"""The operations for which generated code has an operator of Python."""
+PYTHON_FUNCTIONS: dict[str, Callable[[int, int], int]] = {"min": min, "max": max}
+"""The operations for which it calls a function."""
+
+
 class NoProgram(Exception):
     """An expression has a part for which there is no operation."""
 
@@ -116,6 +122,16 @@ def compile_expression(
     for part in parts[1:]:
         program += [*part, operation]
     return [*program, operation] if operation.operands == 1 else program
+
+
+def is_computable(expression: Expression) -> bool:
+    """Whether generated code can compute an expression of integer symbols."""
+    try:
+        program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
+    except NoProgram:
+        return False
+    operations = {step.name for step in program if isinstance(step, Operation)}
+    return operations <= PYTHON_OPERATORS.keys() | PYTHON_FUNCTIONS.keys()
 
 
 def is_checkable(expression: Expression, hints: dict[Symbol, int]) -> bool:

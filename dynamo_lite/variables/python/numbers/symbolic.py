@@ -19,13 +19,11 @@ import torch
 from dynamo_lite.exc import InternalError
 from dynamo_lite.insight.break_reasons import DataDependentBranch, DataDependentValue
 from dynamo_lite.insight.value_text import with_article
-from dynamo_lite.plan.rows import Binary, Value
+from dynamo_lite.plan.rows import Value
 from dynamo_lite.shapes.expressions import (
-    Expression,
     NoProgram,
-    Operation,
-    compile_expression,
     hint_of,
+    is_computable,
     symbolic_shapes,
 )
 from dynamo_lite.shapes.float_formulas import (
@@ -34,13 +32,11 @@ from dynamo_lite.shapes.float_formulas import (
     OF_BITS,
     OPERATIONS,
     TO_INTEGER,
-    ComputedInt,
     Formula,
     apply,
     is_exact,
     is_finite,
 )
-from dynamo_lite.shapes.number_guards import NumberSource
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
     TEXTS,
@@ -216,7 +212,7 @@ class SymNodeVariable(SymbolicNumber):
         if not self.number.node.expr.free_symbols:  # already specialized
             return Formula(int(self.number))
         formula = symbols.of_integer(self.number)
-        return formula if formula is not None and _can_compute(self.number.node.expr) else None
+        return formula if formula is not None and is_computable(self.number.node.expr) else None
 
     def binary(
         self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool = False
@@ -326,13 +322,13 @@ class SymNodeVariable(SymbolicNumber):
 
     @property
     def is_computed_outside(self) -> bool:
-        return not self.is_data_dependent and _can_compute(self.number.node.expr)
+        return not self.is_data_dependent and is_computable(self.number.node.expr)
 
     def construct(self, plan: Planner) -> Value:
         if self.is_data_dependent:
             return plan.result(self)
-        if _can_compute(self.number.node.expr):
-            return _expression_value(plan, self.number.node.expr)
+        if is_computable(self.number.node.expr):
+            return plan.expression(self.number.node.expr)
         return plan.constant(self.as_constant())
 
 
@@ -398,7 +394,7 @@ class SymbolicFloat(SymbolicNumber):
         return True
 
     def construct(self, plan: Planner) -> Value:
-        return formula_value(plan, self.formula)
+        return plan.formula(self.formula)
 
 
 def _may_overflow(number: object) -> bool:
@@ -497,54 +493,6 @@ def _decide_formula(attempt: Attempt, function: Callable[..., bool], *operands: 
     return bool(condition.value)
 
 
-# -- generated code ----------------------------------------------------------------------------------------------------
-
-
-def formula_value(plan: Planner, formula: Formula) -> Value:
-    """The value of a formula."""
-    if formula.place is not None:
-        return plan.reload(formula.place.source)
-    if formula.expression is not None:
-        return _expression_value(plan, formula.expression)
-    if formula.operation is None:
-        return plan.constant(formula.value)
-    operands = [formula_value(plan, operand) for operand in formula.operands]
-    if formula.operation.function in _OPERATORS:
-        left, right = operands
-        return Binary(_OPERATORS[formula.operation.function], left, right)
-    return plan.call(formula.operation.function, *operands)
-
-
-def _can_compute(expression: Expression) -> bool:
-    """Whether generated code can compute a sympy expression of integer symbols."""
-    try:
-        program = compile_expression(expression, lambda symbol: ("symbol", symbol), False)
-    except NoProgram:
-        return False
-    return all(step.name in _EMITTED or step.name in _CALLED for step in program if isinstance(step, Operation))
-
-
-def _expression_value(plan: Planner, expression: Expression) -> Value:
-    """The value of an expression of integer symbols, whose program has its operands before each operation."""
-    places = plan.attempt.graph.symbols.places
-    stack: list[Value] = []
-    for step in compile_expression(expression, lambda symbol: ("place", places[symbol]), False):
-        if isinstance(step, Operation):
-            right, left = stack.pop(), stack.pop()
-            is_call = step.name in _CALLED
-            stack.append(
-                plan.call(_CALLED[step.name], left, right) if is_call else Binary(_EMITTED[step.name], left, right)
-            )
-        elif step[0] == "const":
-            stack.append(plan.constant(step[1]))
-        elif isinstance(step[1], ComputedInt):
-            stack.append(formula_value(plan, step[1].formula))
-        else:
-            stack.append(_place_value(plan, step[1]))
-    (value,) = stack
-    return value
-
-
 _SYMBOLIC_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     int: math.trunc,
     float: torch.sym_float,
@@ -566,20 +514,6 @@ _UNARY: dict[Callable[..., Any], Callable[..., Any]] = {
 _MAX_POWER = 8
 _MAX_SHIFT = 30
 _MAX_SYMBOL = (1 << 62) - 1
-
-_OPERATORS = {**BINARY_OPERATORS, **OF_BITS}
-_EMITTED = {"add": "+", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**", "truediv": "/"}
-_CALLED: dict[str, Any] = {"min": min, "max": max}
-
-
-def _place_value(plan: Planner, place: NumberSource) -> Value:
-    source = plan.reload(place.source)
-    if place.kind == "int":
-        return source
-    dim = [plan.constant(place.dim)] if place.kind in ("size", "stride") else []
-    method = {"size": torch.Tensor.size, "stride": torch.Tensor.stride, "offset": torch.Tensor.storage_offset}
-    return plan.call(method[place.kind], source, *dim)
-
 
 _PYTHON_TYPES: dict[type, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
