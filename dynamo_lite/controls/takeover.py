@@ -19,8 +19,9 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.backends.registry import list_backends
-from dynamo_lite.bytecode import Instruction, assemble, emit
+from dynamo_lite.codegen.function_code import code_returning
 from dynamo_lite.insight.notices import say_once
+from dynamo_lite.plan.rows import Call, Constant, Local
 
 Compiled = Callable[..., Any]
 Entry = tuple[_C.GuardTree, Any, bool, None]
@@ -93,15 +94,8 @@ def entry_in_place_of(view: _C.FrameView) -> Entry | None:
     tree = _C.GuardTree(view.code)
     tree.check(tree.child(0, "const", _active[-1].on), "type", _On, "the takeover is on")
     tree.capture(tree.child(0, "function"))
-    called: list[Instruction] = [
-        *(*emit.prologue(len(view.code.co_freevars)), *emit.callee([emit.load_const(_call)])),
-        *(emit.load_fast(name) for name in (_C.CAPTURED_NAME, "args", "kwargs")),
-        *(*emit.call(3), emit.return_value()),
-    ]
-    first_line = view.code.co_firstlineno
-    for instruction in called:
-        instruction.positions = (first_line, first_line, None, None)
-    return tree, assemble(called, like=view.code, cellvars=()), False, None
+    called = Call(Constant(_call), tuple(map(Local, (_C.CAPTURED_NAME, "args", "kwargs"))))
+    return tree, code_returning(called, like=view.code), False, None
 
 
 def _call(captured: tuple[FunctionType], args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -17,9 +17,10 @@ import torch
 from dynamo_lite import _C
 from dynamo_lite.attempt.attempt import Attempt
 from dynamo_lite.attempt.side_effects import CallAfterGraph, SideEffects
-from dynamo_lite.bytecode import assemble, emit
+from dynamo_lite.bytecode import assemble
 from dynamo_lite.callables.compiled_function import disabled_function
 from dynamo_lite.callables.compiled_module import CompiledModule
+from dynamo_lite.codegen.function_code import code_returning
 from dynamo_lite.codegen.new_code import new_code
 from dynamo_lite.compiler.entry import guards_of, plan_of
 from dynamo_lite.compiler.families import Family
@@ -29,6 +30,7 @@ from dynamo_lite.compiler.observers import check_captures, check_runs_at_call
 from dynamo_lite.compiler.translation import Translation
 from dynamo_lite.exc import ConstraintViolation, InternalError, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import EffectOfExport, FrameLeftAlone, HandledFailureInExport
+from dynamo_lite.plan.rows import Constant
 from dynamo_lite.records.surroundings import BackendTraits
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -175,8 +177,7 @@ class _Exporter(FrameCompiler):
         finally:
             attempt.close()
         self.built = True
-        code = [*emit.prologue(0), emit.load_const(result), emit.return_value()]
-        return tree, assemble(code, like=frame.code, cellvars=())
+        return tree, code_returning(Constant(result), like=frame.code)
 
     def _build(self, translation: Translation, frame: FrameIdentity) -> tuple[Any, _C.GuardTree]:
         attempt = translation.attempt

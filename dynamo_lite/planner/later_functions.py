@@ -6,8 +6,7 @@ import types
 from typing import NoReturn
 
 from dynamo_lite.attempt.attempt import Attempt
-from dynamo_lite.bytecode import assemble, emit
-from dynamo_lite.codegen.emitter import load, run
+from dynamo_lite.codegen.function_code import code_returning
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.plan.rows import Constant, Item, Local, Reload, Value
 from dynamo_lite.records.calls_before_graph import CallBeforeGraph
@@ -82,6 +81,6 @@ def _creator(attempt: Attempt, function: LaterFunction) -> types.FunctionType:
     """Creates the program's function, its arguments and keyword arguments. Raises `NotConstant` if code can't."""
     plan = _LaterPlanner(attempt, function)
     parts = [plan.value(function.function), plan.tuple_of(function.args), plan.call(dict, **function.kwargs)]
-    code = [*emit.prologue(0), *run(plan.steps), *load(plan.tuple_of(parts)), emit.return_value()]
+    created = plan.tuple_of(parts)
     like = (lambda: None).__code__
-    return types.FunctionType(assemble(code, like=like, argnames=(_ROOTS, _TENSORS)), {})
+    return types.FunctionType(code_returning(created, like=like, argnames=(_ROOTS, _TENSORS), steps=plan.steps), {})
