@@ -23,12 +23,10 @@ from dynamo_lite.insight.counters import counters
 from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.recorder import RECORDING, GraphRecord
 from dynamo_lite.insight.regions import REGIONS
-from dynamo_lite.records.random_operators import draws_by_tag
 from dynamo_lite.records.surroundings import BackendTraits
+from dynamo_lite.records.unused_effects import unused_effects
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, with_garbage_collection
 from dynamo_lite.variables.torch.higher_order.later_calls import LaterFunctions
-from dynamo_lite.variables.torch.tensors.fake_computation import bare_name
-from dynamo_lite.variables.torch.tensors.runtime_failures import is_kept
 
 from .ddp_stages import active_ddp, in_stages
 from .frame_identity import FrameIdentity
@@ -70,7 +68,7 @@ def compile_graph(
     results = [*translation.outputs, *expected]
     unused: list[torch.fx.Node] = []
     if attempt.graph.communicates or attempt.traits.frees_at_once:
-        unused = _unused_effects(attempt, results, compiles=attempt.traits.frees_at_once)
+        unused = unused_effects(attempt.graph, results, compiles=attempt.traits.frees_at_once)
     gm = attempt.graph.finish([*results, *unused])
     attempt.graph.symbols.check_marks()
     counters.graphs += 1
@@ -106,7 +104,7 @@ def compile_graph(
     seconds = time.perf_counter() - started
     if context.fw_metadata is None or attempt.traits.frees_at_once:
         return CompiledGraph(call, gm, seconds, record)
-    must_know = bool(attempt.state(LaterFunctions) or _unused_effects(attempt, results, compiles=True))
+    must_know = bool(attempt.state(LaterFunctions) or unused_effects(attempt.graph, results, compiles=True))
     return CompiledGraph(call, gm, seconds, record, calls_aotautograd=True, must_know_that=must_know)
 
 
@@ -116,31 +114,6 @@ def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextMa
     if not attempt.graph.communicates:
         return contextlib.nullcontext()
     return importlib.import_module("torch._functorch.config").patch(cse=False)
-
-
-def _unused_effects(attempt: Attempt, results: list[torch.fx.Node], *, compiles: bool) -> list[torch.fx.Node]:
-    """The waits for collectives, and the random numbers, that the program doesn't use. They are results of the graph
-    too: partitioners drop what no result needs, and then other processes wait, or the generator isn't advanced.
-    ``compiles``: the backend does, and so drops random numbers."""
-    used, unused = set(results), []
-    for node in reversed(attempt.graph.graph.nodes):
-        written = node.args[0] if node.target == "copy_" else None
-        writes_used = isinstance(written, torch.fx.Node) and (written.op == "placeholder" or written in used)
-        is_used = node in used or writes_used
-        if not is_used and (attempt.graph.communicates and is_kept(node) or compiles and _draws(node)):
-            unused.append(node)
-        if is_used or node in unused:
-            used.update(node.all_input_nodes)
-    return unused
-
-
-def _draws(node: torch.fx.Node) -> bool:
-    """Whether compilers would drop a node that draws random numbers, were it unused."""
-    if node.op not in ("call_function", "call_method") or not draws_by_tag(node.target):
-        return False
-    of = node.all_input_nodes[:1]
-    writes_input = bare_name(node.target).endswith("_") and of and of[0].op == "placeholder"
-    return isinstance(node.meta["example_value"], torch.Tensor) and not writes_input
 
 
 def _without_last(compiled: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -64,3 +64,8 @@ def with_attributes(value: Any, attribute: Callable[[Any], torch.fx.Node]) -> An
 def is_name(keyword_argument: str) -> bool:
     """Whether it can be written as ``name=`` in a call."""
     return keyword_argument.isidentifier() and not keyword.iskeyword(keyword_argument)
+
+
+def bare_name(target: object) -> str:
+    """The name of a node's target without module or class; empty if it has none."""
+    return target if isinstance(target, str) else getattr(target, "__name__", "")

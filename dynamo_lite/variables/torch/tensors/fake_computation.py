@@ -22,6 +22,7 @@ from dynamo_lite.insight.break_reasons import (
 from dynamo_lite.records.code_origin import FOLDED_ERRORS
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
+from dynamo_lite.runtime.node_text import bare_name
 from dynamo_lite.variables.core.base import Translator, unsupported
 
 
@@ -32,11 +33,6 @@ def operator_name(target: object) -> str:
     module = getattr(target, "__module__", None)
     name = getattr(target, "__name__", None) or str(target)
     return f"{module}.{name}" if isinstance(module, str) and not module.startswith("_") else name
-
-
-def bare_name(target: object) -> str:
-    """The name of a node's target without module or class; empty if it has none."""
-    return target if isinstance(target, str) else getattr(target, "__name__", "")
 
 
 OPERATOR_ERRORS: tuple[type[Exception], ...] = (Warning, AssertionError, *FOLDED_ERRORS)

@@ -15,10 +15,10 @@ import torch.fx
 from torch.nn.parameter import is_lazy
 
 from dynamo_lite.insight.break_reasons import OverlappingWrite
+from dynamo_lite.runtime.node_text import bare_name
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Translator, unsupported
 
-from .fake_computation import bare_name
 from .known_tensors import KnownTensors
 
 _OVERLAPPING = frozenset(

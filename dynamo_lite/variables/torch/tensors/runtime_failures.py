@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import types
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 
@@ -35,7 +35,6 @@ from dynamo_lite.variables.python.containers.iterators import GeneratorVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 from dynamo_lite.variables.torch.contexts.torch_contexts import ExitVariable
 
-from .fake_computation import bare_name
 from .mutated_arguments import OPERATORS
 
 _NAMES = frozenset(
@@ -97,32 +96,6 @@ def is_handled_later(tx: Translator) -> bool:
     """Whether a body that runs later has a handler for errors of the current instruction."""
     body = tx.graph.scope.later(*BACKWARD)
     return body is not None and _is_handled(tx, body.opened_by)
-
-
-_COLLECTIVES = frozenset({"_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "c10d"})
-
-
-def is_collective(target: object) -> TypeGuard[torch._ops.OpOverload | torch._ops.OpOverloadPacket]:
-    """Whether an operator communicates with other processes, or waits for them."""
-    if isinstance(target, torch._ops.OpOverloadPacket):
-        return target._qualified_op_name.partition("::")[0] in _COLLECTIVES
-    return isinstance(target, torch._ops.OpOverload) and target.namespace in _COLLECTIVES
-
-
-def keep_if_unused(node: torch.fx.Node, result: object) -> None:
-    """Mark an operator that may communicate: the graph returns its result even if the program doesn't use it. The
-    result is a tensor, or its first item is."""
-    of = node if isinstance(result, torch.Tensor) else next(iter(node.users), node)
-    of.meta[_KEPT] = of is not node or isinstance(result, torch.Tensor)
-
-
-def is_kept(node: torch.fx.Node) -> bool:
-    """Whether compilers must keep a node although it has no users: it starts a collective or waits for one."""
-    is_wait = is_collective(node.target) and bare_name(node.target).startswith("wait_tensor")
-    return is_wait or bool(node.meta.get(_KEPT))
-
-
-_KEPT = "kept_if_unused"
 
 
 def check_collective(tx: Translator, name: str) -> None:

@@ -41,9 +41,11 @@ from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.subgraphs import is_mapped
 from dynamo_lite.records.uncounted_writes import tensors_in
+from dynamo_lite.records.unused_effects import is_collective, keep_if_unused
 from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
+from dynamo_lite.runtime.node_text import bare_name
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.sources.source import Source
@@ -85,7 +87,7 @@ from dynamo_lite.variables.torch.contexts.streams import record_stream
 
 from .array_memory import array_owner, view_of
 from .equivalent_operators import apply_rewrites
-from .fake_computation import bare_name, compute_with_symbols, operator_name
+from .fake_computation import compute_with_symbols, operator_name
 from .known_tensors import GraphTensor, KnownTensors
 from .later_states import certain, check_in_body
 from .mutated_arguments import OPERATORS, Watch, check_mutated, mutated_by_schema
@@ -98,8 +100,6 @@ from .runtime_failures import (
     check_index,
     check_overlap,
     check_write,
-    is_collective,
-    keep_if_unused,
     may_fail,
 )
 from .saved_tensors import check_saved
