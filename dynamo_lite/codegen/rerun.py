@@ -9,7 +9,7 @@ assertion fails, that is, when tensor data would take the frame to another branc
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
@@ -20,7 +20,10 @@ from dynamo_lite import _C, logs
 from dynamo_lite.bytecode import emit
 from dynamo_lite.bytecode.instructions import Instruction
 from dynamo_lite.exc import WrongBackendResult
+from dynamo_lite.plan.rows import Plan
 from dynamo_lite.runtime.interrupts import is_asynchronous
+
+from .emitter import run
 
 _ERROR = "___failure"
 """Differs from the name of the error that a resume function raises, an argument of the same frame."""
@@ -97,30 +100,25 @@ _ERROR_TO_RAISE = _C.GraphCall(_error_to_raise)  # frames that it calls are not 
 
 
 def graph_failure_handler(
-    code: types.CodeType,
-    reruns: bool,
-    raiser: types.CodeType | None,
-    restores: Iterable[Instruction],
-    put_back: Sequence[Instruction] = (),
+    plan: Plan, reruns: types.CodeType | None, raiser: types.CodeType | None
 ) -> list[Instruction]:
     """The handler of the graph call; empty if its errors just leave the frame.
 
-    ``reruns``: run ``code`` in eager with the frame's arguments, after ``restores``. ``raiser``: the resume function
-    that raises an error inside the frame's block (`raising_code`). ``put_back``: undoes the changes made before the
-    graph."""
-    if not reruns and raiser is None and not put_back:
+    ``reruns``: what is run in eager with the frame's arguments; None: an error leaves the frame. ``raiser``: the resume
+    function that raises it inside the frame's block (`raising_code`)."""
+    if reruns is None and raiser is None and not plan.undone:
         return []
-    block = [emit.store_fast(_ERROR), *put_back]
+    block = [emit.store_fast(_ERROR), *run(plan.undone)]
     if raiser is None:
         raises = [*emit.take_fast(_ERROR), emit.raise_top()]
     else:
         raises = _continue(raiser, [*raiser.co_varnames[: raiser.co_argcount - 1], _ERROR])
-    if reruns:
-        args = [[emit.load_fast(_ERROR)], [emit.load_const(code.co_qualname)]]
+    if reruns is not None:
+        args = [[emit.load_fast(_ERROR)], [emit.load_const(reruns.co_qualname)]]
         block += emit.call_function(_ERROR_TO_RAISE, args)
         block += [emit.store_fast(_ERROR), emit.load_fast(_ERROR), emit.jump_if_not_none(raises[0])]
-        count = code.co_argcount + code.co_kwonlyargcount + (code.co_flags & _VARIADIC).bit_count()
-        block += [*restores, *_continue(_eager_code(code, count), code.co_varnames[:count])]
+        count = reruns.co_argcount + reruns.co_kwonlyargcount + (reruns.co_flags & _VARIADIC).bit_count()
+        block += [*run(plan.rewound), *_continue(_eager_code(reruns, count), reruns.co_varnames[:count])]
     return [*block, *raises]
 
 

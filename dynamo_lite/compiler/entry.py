@@ -9,8 +9,7 @@ import torch
 
 from dynamo_lite import _C
 from dynamo_lite.attempt.attempt import Attempt
-from dynamo_lite.bytecode import Instruction, assemble
-from dynamo_lite.codegen.emitter import run
+from dynamo_lite.bytecode import assemble
 from dynamo_lite.codegen.new_code import new_code
 from dynamo_lite.codegen.rerun import graph_failure_handler
 from dynamo_lite.insight.observer import Observer
@@ -41,7 +40,9 @@ def make_entry(
     """The entry for a frame; PASS if the backend changed what the guards assume. ``name``: of the backend."""
     attempt, like = translation.attempt, frame.code
     self_contained = translation.graph_break is None
-    plan, failed = plan_of(translation, compiled.call), _handler(translation, like)
+    plan = plan_of(translation, compiled.call)
+    reruns = never_compiled(like) if attempt.are_failures_observable else None
+    failed = graph_failure_handler(plan, reruns, raising_code(like, continuing=True))
     code = new_code(plan, like, compiled.call, translation.after.code, failed, translation.positions, self_contained)
     if observer is not None:
         observer.plans.append(f"{frame.place}:\n{textwrap.indent(str(plan), '  ')}")
@@ -61,14 +62,6 @@ def make_entry(
 def plan_of(translation: Translation, call: _C.GraphCall | None) -> Plan:
     """The plan of the new code. ``call``: of the graph; None if nothing is to be computed."""
     return finished(translation.after.plan, translation.after.end, call is not None)
-
-
-def _handler(translation: Translation, like: CodeType) -> list[Instruction]:
-    """The handler around the graph's call."""
-    plan, reruns = translation.after.plan, translation.attempt.are_failures_observable
-    plain, raiser = never_compiled(like) if reruns else like, raising_code(like, continuing=True)
-    restores, put_back = run(plan.random_state_restores()), run(plan.put_back())
-    return graph_failure_handler(plain, reruns, raiser, restores, put_back)
 
 
 def guards_of(

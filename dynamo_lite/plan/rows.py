@@ -266,7 +266,8 @@ class Plan:
     """What the new code of a frame does around its graph.
 
     ``captured``: the inputs of the graph that the guard check captured; ``inputs``: the others, which follow them;
-    ``results``: how many the graph has; ``released``: what happens at once after it."""
+    ``results``: how many the graph has; ``released``: what happens at once after it. If the call of the graph raises,
+    ``undone`` reverts what came before it, and ``rewound`` what the frame draws again if it is run again."""
 
     before: tuple[Step, ...]
     captured: tuple[Source, ...]
@@ -275,6 +276,8 @@ class Plan:
     released: tuple[Step, ...]
     after: tuple[Step, ...]
     end: Return | Break
+    undone: tuple[Step, ...] = ()
+    rewound: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         """The steps in their order, one a line."""

@@ -382,6 +382,8 @@ def finished(plan: Planner, end: Return | Break, runs_graph: bool) -> Plan:
         released=tuple(plan.release_streams(results)),
         after=tuple(plan.steps),
         end=end,
+        undone=tuple(plan.put_back()),
+        rewound=tuple(plan.random_state_restores()),
     )
 
 
