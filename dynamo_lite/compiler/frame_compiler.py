@@ -39,7 +39,7 @@ from dynamo_lite.insight.observer import Observer
 from dynamo_lite.insight.site import code_place
 from dynamo_lite.records.surroundings import Surroundings
 from dynamo_lite.resume.graph_break import continues_where_errors_may_be_swallowed
-from dynamo_lite.resume.resume_code import forget_instructions, raising_code, runs_rest_as_own_function
+from dynamo_lite.resume.resume_code import raising_code, runs_rest_as_own_function
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous, without_garbage_collection
 from dynamo_lite.runtime.precomputed_calls import PendingExceptions, PrecomputedCalls
 
@@ -199,10 +199,7 @@ class FrameCompiler:
     def _compile(self, frame: FrameIdentity) -> Entry | _C.Verdict:
         """Translate and generate, compile, install."""
         started = time.perf_counter()
-        try:
-            translation = self.translate(frame)
-        finally:
-            forget_instructions(frame.code)
+        translation = self.translate(frame)
         self._check_loop(frame, translation)
         if translation.attempt.graph.operators and not hold_backends(frame.view) and not self.fullgraph:
             translation.attempt.close()

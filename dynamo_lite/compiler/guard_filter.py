@@ -96,8 +96,8 @@ def leave_guards_out(fn: Filter, guards: Guards, state: _C.GlobalState, frame: F
     Raises:
         GuardFilterFailed: it raised, or didn't return a bool for each.
     """
-    each = [guard for guard in guards.each() if not _finds_forward(guard.source, frame)]
     values = guards.values(frame.code, state, frame.view)
+    each = [guard for guard in guards.each() if not _finds_forward(guard.source, frame)]
     entries = [_entry(guard, guards.is_tensor(guard.source), values, frame) for guard in each]
     try:
         kept = list(_C.call_watched(fn, entries))

@@ -12,7 +12,7 @@ from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.records.restart import AnsweredAsInEager, BreakAt, Fact, Restart
 from dynamo_lite.records.restart_facts import RestartFacts, is_over_operands
 from dynamo_lite.resume.program_names import name_places
-from dynamo_lite.resume.resume_code import original_position
+from dynamo_lite.resume.resume_code import forget_instructions, original_position
 from dynamo_lite.translator.core import BreakHere, RootTranslator
 from dynamo_lite.translator.stack_machine import Frame
 from dynamo_lite.variables.core.base import ObservedException, VariableTracker
@@ -57,6 +57,7 @@ def translate(request: Request) -> Translation:
         raise
     finally:
         request.precomputed.close()
+        forget_instructions(request.frame.code)
     raise InternalError(f"{request.frame.code.co_qualname} was tried {_ATTEMPTS} times without an end")
 
 
