@@ -25,7 +25,6 @@ from dynamo_lite.variables.python.containers.sequences import (
     SliceVariable,
     TupleVariable,
 )
-from dynamo_lite.variables.python.containers.set_recipes import parts_of
 from dynamo_lite.variables.python.containers.sets import SetVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
@@ -81,8 +80,8 @@ def _parts(value: VariableTracker) -> Iterable[VariableTracker] | None:
         return value.parts
     if type(value) is DictVariable and value.cls is dict:
         return (*value.keys.values(), *value.items.values())
-    if type(value) is SetVariable and value.cls in (set, frozenset) and not value.recipe.needs_existing:
-        return parts_of(value.recipe)
+    if type(value) is SetVariable:
+        return value.parts()
     if type(value) is UserObjectVariable and value.is_new and not has_finalizer(value.cls):
         if value.payload is None:
             call = value.creating_call()

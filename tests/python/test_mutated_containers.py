@@ -394,3 +394,48 @@ def test_the_order_of_an_ordered_dict_with_any_keys(first, second):
     table = OrderedDict({first: 2, second: 3})
     other = OrderedDict({second: 3, first: 2})
     check(fn, tensor(2), table, others=[(tensor(2), other)], all_graphs=2)
+
+
+def updated_by_itself(x, seen):
+    made = {each for each in (1, 17, 3)}
+    made |= made
+    return x + 1, made
+
+
+def copied_and_updated_by_itself(x, seen):
+    copied = set(seen)
+    copied.update(copied)
+    frozen = frozenset(seen)
+    return x + 1, copied, frozen | copied
+
+
+@pytest.mark.parametrize("fn", [updated_by_itself, copied_and_updated_by_itself], ids=lambda fn: fn.__name__)
+def test_order_of_sets_that_are_updated_by_themselves(fn):
+    compiled = dl.compile(fn, backend="eager")
+    for _ in range(2):
+        assert repr(compiled(tensor(2), {9, 3, 17, 33, 40})) == repr(fn(tensor(2), {9, 3, 17, 33, 40}))
+
+
+@checked(tensor(2), {3})
+def test_update_a_set_by_a_generator_that_reads_it(x, items):
+    states = []
+
+    def produce():
+        yield 1
+        states.append(set(items))
+        items.add(50)
+        yield 9
+
+    items.update(produce())
+    return x + 1, states, items
+
+
+def test_union_with_a_generator_that_mutates_the_set():
+    def fn(x, items):
+        def produce():
+            yield 1
+            items.add(50)
+
+        return x + 1, items.union(produce())
+
+    check(fn, tensor(2), {3}, graphs=None)

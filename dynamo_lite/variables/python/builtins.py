@@ -277,6 +277,10 @@ def _map(
     return MapVariable(function, [tx.iterate(each) for each in iterables], is_strict)
 
 
+_ORDERED: tuple[set[type], ...] = ({int}, {str})
+"""Types whose values are totally ordered."""
+
+
 @models(sorted)
 def _sorted(
     tx: Translator,
@@ -286,8 +290,8 @@ def _sorted(
     key: VariableTracker | None = None,
     reverse: VariableTracker | None = None,
 ) -> VariableTracker:
-    if key is None and isinstance(iterable, SetVariable) and {*map(type, iterable.items)} in ({int}, {str}):
-        items = list(iterable.items.values())  # distinct and totally ordered: the set's order can't be observed
+    if key is None and isinstance(iterable, SetVariable) and {type(each.key) for each in iterable.items} in _ORDERED:
+        items = iterable.trackers  # distinct and totally ordered: the set's order can't be observed
     else:
         items = list(iterable.each_with_length_hint(tx))
     tx.sort(items, key, reverse is not None and tx.truth(reverse))

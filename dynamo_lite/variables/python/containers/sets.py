@@ -1,12 +1,14 @@
-"""Sets and frozensets: trackers under their keys, with the order of iteration.
+"""Sets and frozensets: CPython's methods run on real sets of `Item`, which hash and compare as the traced items do.
 
-A set's order depends on the operations that created it. So each tracker does them on a real set of the same keys
-(``table``), and records them (``recipe``), so that generated code can repeat them.
+A set's order depends on the operations that created it. So each set records them, and generated code repeats them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, KeysView
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from dynamo_lite._C import stored_hashes
@@ -14,7 +16,9 @@ from dynamo_lite.insight.break_reasons import UnknownSetOrder, UnsupportedKey, U
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import (
+    Args,
     Attempt,
+    Kwargs,
     NotConstant,
     ObservedException,
     Planner,
@@ -22,7 +26,6 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     unsupported,
 )
-from dynamo_lite.variables.core.base_kinds import ContainerVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.keys import (
     AS_SET_ITEM,
@@ -36,137 +39,139 @@ from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_
 from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .mappings import DictVariable, DictViewVariable
-from .sequences import UnmutatedIterator
-from .set_recipes import EMPTY, Items, Recipe, RecordedSet, SetStates, created, existing, mutated, record, updated
+from .sequences import ContainerIterator
+from .set_operations import Items, RecordedSet, RepeatedOperations, State
 
 
-class Operand(NamedTuple):
-    """What an operation of sets takes."""
+class Item:
+    """An item of a set: its tracker, which hashes and compares as its ``key``."""
+
+    __slots__ = ("key", "tracker", "hash")
+
+    def __init__(self, key: Any, tracker: VariableTracker) -> None:
+        self.key = key
+        self.tracker = tracker
+        self.hash = hash(key)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: Any) -> bool:
+        return bool(self.key == other.key)
+
+
+def item_of(tx: Translator, tracker: VariableTracker) -> Item:
+    return Item(key_of(tx, tracker, AS_SET_ITEM), tracker)
+
+
+class SetOperand(NamedTuple):
+    """What an operation of sets takes. ``real``: an iterable of `Item`, of the operand's kind; ``taken``: the items
+    that were taken from one that isn't a set."""
 
     real: Any
-    """The keys, in a real container of the operand's kind."""
-    trackers: Iterable[tuple[Any, VariableTracker]]
-    """Each key of ``real`` with its tracker."""
-    has_known_order: bool
-    """Whether the order is the same in every call, given the operations that created the operand."""
-    recipe: Recipe | Items
+    recorded: State | Items
+    taken: list[Item]
+    has_known_order: bool = True
+
+    def is_ordered(self) -> bool:
+        """Whether the order is the same in every call, given the operations that created the operand."""
+        return self.has_known_order and all(has_stable_hash(each.key) for each in self.taken)
 
 
-def _operand_of_items(tx: Translator, items: list[VariableTracker]) -> Operand:
-    keys = [key_of(tx, item, AS_SET_ITEM) for item in items]
-    return Operand(keys, list(zip(keys, items)), all(map(has_stable_hash, keys)), Items(tuple, tuple(items)))
-
-
-def operand_of(tx: Translator, other: VariableTracker) -> Operand:
-    """An iterable as an operand of a set's method."""
-    inner = other.builtin_part()
+def operand_of(
+    tx: Translator,
+    other: VariableTracker,
+    note: Callable[[SetOperand], None] | None = None,
+    is_exact: bool = False,
+) -> SetOperand:
+    """An iterable as an operand. Its items are taken one by one, when C code asks for them. ``note``: is handed each
+    one, as an operand; ``is_exact``: C code iterates over sets of derived classes too."""
+    other = other.realize()
+    inner = other if is_exact else other.builtin_part()
     if isinstance(inner, SetVariable):
-        return inner.as_operand()
+        return SetOperand(inner.items, inner.state, [], inner.has_known_order)
     if isinstance(other, DictVariable) and other.cls is dict:
-        operand = _operand_of_items(tx, [other.key_variable(key) for key in other.items])
-        return _with_container(operand, dict.fromkeys)
-    return _operand_of_items(tx, other.elements(tx))
+        return _keys_operand(tx, map(other.key_variable, other.items), dict.fromkeys, dict.fromkeys)
+    taken: list[Item] = []
+    recorded = Items(tuple, [])
+
+    def take() -> Iterator[Item]:
+        for each in other.each(tx):
+            taken.append(item_of(tx, each))
+            recorded.trackers.append(each)
+            if note is not None:
+                note(_single(taken[-1]))
+            yield taken[-1]
+
+    return SetOperand(take(), recorded, taken)
 
 
-def _with_container(operand: Operand, make: Callable[[Any], Any]) -> Operand:
-    """An operand of the same items, in the container that ``make`` creates of them."""
-    trackers = tuple(tracker for _, tracker in operand.trackers)
-    return operand._replace(real=make(operand.real), recipe=Items(make, trackers))
+def _single(item: Item) -> SetOperand:
+    return SetOperand((), Items(tuple, [item.tracker]), [item])
 
 
-def _apply(operation: Callable[..., Any], operands: tuple[Operand, ...]) -> tuple[Any, dict[Any, VariableTracker]]:
-    """The result on the real containers, a set of keys, and the trackers of its items."""
-    by_id: dict[int, tuple[Any, VariableTracker]] = {}
-    """The keys are kept: a deallocated one would leave its id to the next."""
-    by_key: dict[Any, tuple[Any, VariableTracker]] = {}
-    """For the pairs of a view of items, which creates new ones."""
-    for operand in operands:
-        for key, tracker in operand.trackers:
-            by_key.setdefault(key, by_id.setdefault(id(key), (key, tracker)))
-    table = operation(*(each.real for each in operands))
-    return table, {key: by_id.get(id(key), by_key[key])[1] for key in table}
+def _keys_operand(
+    tx: Translator, trackers: Iterable[VariableTracker], make: Callable[[Any], Any], real: Callable[[Any], Any]
+) -> SetOperand:
+    """Items that ``real`` makes a container of while tracing, and ``make`` in generated code."""
+    taken = [item_of(tx, each) for each in trackers]
+    return SetOperand(real(taken), Items(make, [each.tracker for each in taken]), taken)
 
 
-def _combining(name: str) -> Callable[..., VariableTracker]:
-    """The model of a method that returns a new set."""
-
-    def combine(self: Any, tx: Translator, *others: VariableTracker) -> VariableTracker:
-        return self._combine(tx, getattr(self.cls, name), *others)
-
-    return combine
+class _Derived(frozenset[Item]):
+    """Has the order that instances of derived classes have, and like them isn't what its methods return."""
 
 
-def _each_key(tx: Translator, items: VariableTracker, other: VariableTracker) -> Iterator[Any]:
-    """The keys of an iterable's items, one by one: a test that is decided leaves the rest of an iterator. ``items``:
-    what C code reads directly if it is a set."""
-    return iter(items.items) if isinstance(items, SetVariable) else (key_of(tx, item) for item in other.each(tx))
+class SetVariable(RecordedSet):
+    """A set or frozenset. ``items``: a real one; ``has_known_order``: whether that has the traced set's order."""
 
-
-class _Derived(frozenset[Any]):
-    """Has the order that instances of derived classes have."""
-
-
-class SetVariable(ContainerVariable, RecordedSet):
-    """A set or frozenset. ``items``: the items' trackers by their keys; ``table``: a real set with the traced set's
-    order, None if the order isn't known."""
-
-    __slots__ = ("items", "cls", "table", "recipe", "real", "read_state")
+    __slots__ = ("items", "cls", "has_known_order", "real")
+    items: Any
     replay_rank = 1
 
-    def __init__(
-        self,
-        items: dict[Any, VariableTracker],
-        cls: type,
-        table: Any,
-        recipe: Recipe,
-        source: Source | None = None,
-        real: Any = None,
-    ) -> None:
+    def __init__(self, items: Any, cls: type, has_known_order: bool = True, source: Source | None = None) -> None:
         self.source = source
-        self.items: dict[Any, VariableTracker] = items
+        self.items = items
         self.cls = cls
-        self.table = table
-        self.recipe = recipe
-        self.real = real
+        self.has_known_order = has_known_order
+        self.real: list[tuple[Any, VariableTracker]] | None = None
         """The items of the real set at the source, in their order; None once the traced program mutated it."""
-        self.read_state: Recipe | None = None
-        """The state in which it was an operand last."""
+        self.operations = []
+        self.readers = []
 
     @classmethod
     def empty(cls) -> SetVariable:
-        return cls({}, set, set(), EMPTY)
+        made = cls(set(), set)
+        made.record(set)
+        return made
 
     @classmethod
     def of(cls, tx: Translator, items: VariableTracker | list[VariableTracker], kind: type = set) -> SetVariable:
         """``kind(items)``."""
         if isinstance(items, SetVariable) and items.cls is kind is frozenset:
             return items
-        operand = _operand_of_items(tx, items) if isinstance(items, list) else operand_of(tx, items)
-        if kind is set:
-            result = cls.empty()
-            result.update(operand)
-            record(tx, result, None)
-            return result
-        return result_of(tx, frozenset, (operand,), frozenset)
-
-    def as_operand(self) -> Operand:
-        self.read_state = self.recipe
-        return self._as_operand()
-
-    def _as_operand(self) -> Operand:
-        real = self.table if self.table is not None else self.cls(self.items)
-        return Operand(real, list(self.items.items()), self.table is not None, self.recipe)
+        operand = _keys_operand(tx, items, tuple, tuple) if isinstance(items, list) else operand_of(tx, items)
+        if kind is frozenset:
+            return _recorded(tx, cls(frozenset(operand.real), frozenset), frozenset, operand)
+        made = cls.empty()
+        made.items.update(operand.real)
+        made.has_known_order = operand.is_ordered()
+        made.record(set.update, operand.recorded)
+        tx.attempt.provenance.created(made)
+        return made
 
     def of_derived_class(self) -> SetVariable:
         """The items of an instance of a derived class that is created from this frozenset."""
-        return SetVariable(
-            dict(self.items), frozenset, None if self.table is None else _Derived(self.table), self.recipe
-        )
+        made = SetVariable(_Derived(self.items), frozenset, self.has_known_order)
+        made.record(frozenset, self.state)
+        return made
 
-    def copied(self) -> SetVariable:
-        """The frozenset with the items of an instance of a derived class, in an order of its own."""
-        table = frozenset(self.items) if len(self.items) < 2 else None
-        return SetVariable(dict(self.items), frozenset, table, created(frozenset, self.recipe))
+    def children(self) -> Iterable[object]:
+        return [*super().children(), *self.trackers]
+
+    @property
+    def trackers(self) -> list[VariableTracker]:
+        return [each.tracker for each in self.items]
 
     def python_type(self) -> type:
         return self.cls
@@ -174,7 +179,7 @@ class SetVariable(ContainerVariable, RecordedSet):
     def as_constant(self) -> Any:
         if self.cls is not frozenset:
             raise NotConstant("set")
-        return frozenset(item.as_constant() for item in self.items.values())
+        return frozenset(each.tracker.as_constant() for each in self.items)
 
     def python_value(self, tx: Translator) -> Any:
         return self.cls(tx.python_value(item) for item in self.elements(tx))
@@ -182,259 +187,246 @@ class SetVariable(ContainerVariable, RecordedSet):
     def key(self) -> Any:
         if self.cls is not frozenset:
             raise NotConstant("set")
-        return frozenset(self.items)
+        return frozenset(each.key for each in self.items)
 
-    # -- combining -------------------------------------------------------------------------------------------------
+    # -- methods in C: CPython runs them on real sets ----------------------------------------------------------------
 
-    def update(self, operand: Operand) -> None:
-        """``set.update`` without a pass over the present items, since programs gather items in loops."""
-        if self.table is not None and operand.has_known_order:
-            self.table.update(operand.real)
-        else:
-            self.table = None
-        self.recipe = updated(self.recipe, operand.recipe, self.read_state is self.recipe)
-        for key, tracker in operand.trackers:
-            self.items.setdefault(key, tracker)
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in _METHODS and hasattr(self.cls, name) and not kwargs:
+            return self.run(tx, name, *args)
+        return super().call_method(tx, name, args, kwargs)
 
-    def _mutate(self, tx: Translator, operation: Callable[..., Any], *operands: Operand) -> Any:
-        """Mutate this set by a method of ``set``; the method's result, which is a key or None."""
+    def run(self, tx: Translator, name: str, *others: VariableTracker) -> VariableTracker:
+        """Call a method of `_METHODS`. The traced program raises what CPython raises."""
+        method: Callable[..., Any] = getattr(self.cls, name)
+        if name in _ITEM_BY_ITEM and others:
+            for other in others:
+                self._change_by_items(tx, method, other)
+            return ConstantVariable(None)
+        operands = [operand_of(tx, other, is_exact=name == "isdisjoint") for other in others]
+        is_mutation = name in _MUTATING
+        if is_mutation:
+            self._record_mutation(tx)
+        before = tx.effects.last(self)
+        found = _call(tx, method, self.items, *(each.real for each in operands))
+        if tx.effects.last(self) != before:  # by an iterator over an operand
+            unsupported(UnsupportedOperation(f"{name}() of items whose iterator mutates it", self.describe()))
+        if type(found) in (set, frozenset) and found is not self.items:
+            this = SetOperand(self.items, self.state, [], self.has_known_order)
+            return _recorded(tx, SetVariable(found, type(found)), method, this, *operands)
+        if is_mutation:
+            self._changed(method, *operands)
+        return self if found is self.items else ConstantVariable(found)
+
+    def _change_by_items(self, tx: Translator, method: Callable[..., Any], other: VariableTracker) -> None:
+        """A method that adds or removes each item of an iterable before it takes the next one."""
+
+        def note(item: SetOperand) -> None:
+            self._record_mutation(tx)
+            self._changed(method, item)
+
+        operand = operand_of(tx, other, note)
+        self._record_mutation(tx)
+        _call(tx, method, self.items, operand.real)
+        if isinstance(operand.recorded, State) or operand.recorded.make is not tuple:
+            self._changed(method, operand)
+
+    def _record_mutation(self, tx: Translator) -> None:
         tx.effects.mutate(self)
         self.real = None
-        if operation is set.update:
-            for each in operands:
-                before = self.recipe
-                self.update(each)
-                record(tx, self, before)
-            return None
-        results: list[Any] = []
+        if self.source is not None:
+            tx.attempt.provenance.shared(self)
 
-        def change(table: object, *others: object) -> object:
-            results.append(operation(table, *others))
-            return table
-
-        has_known_order = self.table is not None and all(each.has_known_order for each in operands)
-        table, self.items = _apply(change, (self._as_operand(), *operands))
-        self.table = table if has_known_order else None
-        before, self.recipe = self.recipe, mutated(operation, self.recipe, *(each.recipe for each in operands))
-        record(tx, self, before)
-        return results[0]
-
-    def _change(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
-        self._mutate(tx, operation, *(operand_of(tx, other) for other in others))
-        return ConstantVariable(None)
-
-    def _combine(self, tx: Translator, operation: Callable[..., Any], *others: VariableTracker) -> VariableTracker:
-        return result_of(tx, operation, (self.as_operand(), *(operand_of(tx, other) for other in others)), self.cls)
+    def _changed(self, method: Callable[..., Any], *operands: SetOperand) -> None:
+        self.has_known_order = self.has_known_order and all(each.is_ordered() for each in operands)
+        self.record(method, *(each.recorded for each in operands))
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if symbol not in SET_OPERATORS or not isinstance(other.builtin_part(), SetVariable):
-            return None
-        if reflected:
-            return result_of(
-                tx, getattr(self.cls, method_of(symbol, "r")), (self.as_operand(), operand_of(tx, other)), self.cls
-            )
-        return self._combine(tx, getattr(self.cls, method_of(symbol)), other)
+        return self._operate(tx, symbol, "r" if reflected else "", other)
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
-        if symbol not in SET_OPERATORS or self.cls is frozenset or not isinstance(other.builtin_part(), SetVariable):
-            return None
-        self._change(tx, _IN_PLACE[symbol], other)
-        return self
+        return self._operate(tx, symbol, "i", other)
+
+    def _operate(self, tx: Translator, symbol: str, prefix: str, other: VariableTracker) -> VariableTracker | None:
+        is_known = symbol in SET_OPERATORS and isinstance(other.builtin_part(), SetVariable)
+        name = method_of(symbol, prefix) if is_known else ""
+        return self.run(tx, name, other) if is_known and hasattr(self.cls, name) else None
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SetVariable):
             return None
-        return ConstantVariable(COMPARE[symbol](set(self.items), set(other.items)))
+        return ConstantVariable(COMPARE[symbol](self.items, other.items))
 
     # -- protocols -------------------------------------------------------------------------------------------------
 
     def contains(self, tx: Translator, item: VariableTracker) -> bool:
-        return self._lookup(tx, item) in self.items
+        return self._sought(tx, item) in self.items
+
+    def _sought(self, tx: Translator, item: VariableTracker) -> Item:
+        """An item that is searched or removed: CPython takes the items of a set that isn't hashable."""
+        inner = item.builtin_part()
+        if isinstance(inner, SetVariable) and tx.lookup(item.python_type(), "__hash__") is None:
+            return item_of(tx, SetVariable.of(tx, inner, frozenset))
+        return item_of(tx, item)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return UnmutatedIterator(tx, self, self.elements(tx), iter)
+        if self.has_known_order:
+            return ContainerIterator(tx, self, iter, map(attrgetter("tracker"), self.items))
+        return ContainerIterator(tx, self, iter, iter(self.elements(tx)), is_copy=True)
 
     def in_any_order(self, tx: Translator) -> Iterable[VariableTracker]:
-        return self.items.values()
-
-    def order(self, tx: Translator) -> list[Any]:
-        """The keys in the order of iteration."""
-        if len(self.items) > 1 and self.table is None:
-            if self.real is None or self.source is None:
-                unsupported(UnknownSetOrder("iteration", self.describe()))
-            if self.source.kind != "const":
-                self.source.check("set_order", tuple(self.real))
-            return list(self.items)
-        return list(self.items if self.table is None else self.table)
+        return self.trackers
 
     def elements(self, tx: Translator) -> list[VariableTracker]:
-        return [self.items[key] for key in self.order(tx)]
+        """In the order of iteration."""
+        if len(self.items) < 2 or self.has_known_order:
+            return self.trackers
+        if self.real is None or self.source is None:
+            unsupported(UnknownSetOrder("iteration", self.describe()))
+        if self.source.kind != "const":
+            self.source.check("set_order", tuple(item for item, _ in self.real))
+        return [tracker for _, tracker in self.real]
 
     # -- methods ---------------------------------------------------------------------------------------------------
 
     def method_add(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        self._mutate(tx, set.update, _operand_of_items(tx, [item]))
+        added = item_of(tx, item)
+        self._record_mutation(tx)
+        self.items.add(added)
+        self._changed(set.update, _single(added))
         return ConstantVariable(None)
 
     def method_discard(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        self._discard(tx, self._lookup(tx, item))
+        removed = self._sought(tx, item)
+        if removed in self.items:
+            self._record_mutation(tx)
+            self.items.remove(removed)
+            self._changed(set.difference_update, _single(removed))
         return ConstantVariable(None)
 
-    def _discard(self, tx: Translator, key: Any) -> None:
-        if key in self.items:
-            self._mutate(tx, set.difference_update, _operand_of_items(tx, [self.items[key]]))
-
-    def _lookup(self, tx: Translator, item: VariableTracker) -> Any:
-        """The key of an item that is searched or removed: CPython treats a set as a frozenset there."""
-        inner = item.builtin_part()
-        return frozenset(inner.items) if isinstance(inner, SetVariable) else key_of(tx, item, AS_SET_ITEM)
-
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
-        if self._lookup(tx, item) not in self.items:
+        if not self.contains(tx, item):
             tx.raise_with(KeyError, [item])
         return self.method_discard(tx, item)
 
-    method_union, method_intersection, method_difference = map(_combining, ("union", "intersection", "difference"))
-
-    def method_symmetric_difference(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return self._combine(tx, self.cls.symmetric_difference, other)  # type: ignore[attr-defined]
-
-    def method_symmetric_difference_update(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return self._change(tx, set.symmetric_difference_update, other)
-
     def method_pop(self, tx: Translator) -> VariableTracker:
-        if not self.items:
-            tx.raise_error(KeyError, "pop from an empty set")
-        if self.table is None and len(self.items) > 1:
+        if len(self.items) > 1 and not self.has_known_order:
             unsupported(UnknownSetOrder("set.pop()", self.describe()))
-        trackers = self.items
-        return trackers[self._mutate(tx, set.pop)]
-
-    def method_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
-        for other in others:
-            if isinstance(other.builtin_part(), (SetVariable, DictVariable)):
-                self._change(tx, set.update, other)
-            else:
-                for item in other.each(tx):
-                    self.method_add(tx, item)
-        return ConstantVariable(None)
-
-    def method_intersection_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
-        return self._change(tx, set.intersection_update, *others)
-
-    def method_difference_update(self, tx: Translator, *others: VariableTracker) -> VariableTracker:
-        for other in others:  # one by one, since the next may raise
-            if isinstance(other.builtin_part(), (SetVariable, DictVariable)):
-                self._change(tx, set.difference_update, other)
-            else:
-                for item in other.each(tx):
-                    self._discard(tx, key_of(tx, item, AS_SET_ITEM))
-        return ConstantVariable(None)
-
-    def method_clear(self, tx: Translator) -> VariableTracker:
-        return self._change(tx, set.clear)
-
-    def method_copy(self, tx: Translator) -> VariableTracker:
-        return self if self.cls is frozenset else self._combine(tx, self.cls.copy)  # type: ignore[attr-defined]
-
-    def method_issubset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(set(self.items).issubset(operand_of(tx, other).real))
-
-    def method_issuperset(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(all(key in self.items for key in _each_key(tx, other.builtin_part(), other)))
-
-    def method_isdisjoint(self, tx: Translator, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(not any(key in self.items for key in _each_key(tx, other.realize(), other)))
+        popped: Item = tx.evaluate(set.pop, (self.items,))
+        self._record_mutation(tx)
+        self._changed(set.pop)
+        return popped.tracker
 
     def method___init__(self, tx: Translator, items: VariableTracker | None = None) -> VariableTracker:
         if issubclass(self.cls, frozenset):  # object.__init__: `__new__` took the arguments
             return ConstantVariable(None)
-        self._change(tx, set.clear)
-        return ConstantVariable(None) if items is None else self._change(tx, set.update, items)
+        if self.items:
+            self.run(tx, "clear")
+        return ConstantVariable(None) if items is None else self.run(tx, "update", items)
 
     # -- code ------------------------------------------------------------------------------------------------------
 
     def construct(self, plan: Planner) -> Value:
-        self._check_hashes(plan)
-        return plan.state(SetStates).create(plan, self)
-
-    def _check_hashes(self, plan: Planner) -> None:
-        for raw in self.items:
-            check_hash_is_current(plan.attempt, raw)
+        self._repeat(plan)
+        return plan.value(self)
 
     def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
         self._check_hashes(plan)
-        items = [] if base is set else [plan.state(SetStates).value(plan, self.recipe)]
-        return plan.call(base.__new__, plan.constant(cls), *items)
+        return plan.state(RepeatedOperations).create_instance(plan, self, base, cls)
 
     def fill_instance(self, plan: Planner, instance: Value) -> None:
-        """Repeat the operations on the empty set, an instance of a subclass."""
-        if self.cls is set:
-            plan.state(SetStates).fill(plan, self, instance)
+        self._repeat(plan)
 
     def replay(self, plan: Planner) -> None:
+        self._repeat(plan)
+
+    def _check_hashes(self, plan: Planner) -> None:
+        for each in self.items:
+            check_hash_is_current(plan.attempt, each.key)
+
+    def _repeat(self, plan: Planner) -> None:
         self._check_hashes(plan)
-        plan.state(SetStates).replay(plan)
+        plan.state(RepeatedOperations).repeat_all(plan, self)
 
 
-def result_of(tx: Translator, operation: Callable[..., Any], operands: tuple[Operand, ...], kind: type) -> SetVariable:
-    """The new set that an operation on several operands returns."""
-    table, items = _apply(operation, operands)
-    recipe = created(operation, *(each.recipe for each in operands))
-    result = SetVariable(items, kind, table if all(each.has_known_order for each in operands) else None, recipe)
-    record(tx, result, None)
-    return result
+def _call(tx: Translator, method: Callable[..., Any], *args: Any) -> Any:
+    """Call a method in C, which may take items from iterators of the traced program. That raises what it raises."""
+    try:
+        return method(*args)
+    except TypeError as error:
+        trace = error.__traceback__
+        if trace is None or trace.tb_next is not None:  # it comes from an iterator
+            raise
+        tx.raise_error(TypeError, *error.args)
+
+
+def _recorded(tx: Translator, made: SetVariable, function: Callable[..., Any], *operands: SetOperand) -> SetVariable:
+    made.has_known_order = all(each.is_ordered() for each in operands)
+    made.record(function, *(each.recorded for each in operands))
+    tx.attempt.provenance.created(made)
+    return made
 
 
 def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: VariableTracker) -> SetVariable:
     """``left symbol right``, one of which is a dict's view of keys or items."""
+    are_items = [isinstance(each, DictViewVariable) and each.kind == "items" for each in (left, right)]
+    function = SET_OPERATORS[symbol]
     try:
         operands = (_view_operand(tx, left), _view_operand(tx, right))
+        operation = _xor_of_items if symbol == "^" and all(are_items) else function
+        found = _call(tx, operation, *(each.real for each in operands))
     except ObservedException:
-        if not (_is_view_of_items(left) or _is_view_of_items(right)):
+        if not any(are_items):
             raise
         # CPython may not come to hash the item that isn't hashable.
         both = f"{left.describe()} and {right.describe()}"
         unsupported(UnsupportedOperation(f"`{symbol}`", f"{both}, of which an item isn't hashable,"))
-    return result_of(tx, SET_OPERATORS[symbol], operands, set)
+    return _recorded(tx, SetVariable(found, set), function, *operands)
 
 
-def _is_view_of_items(operand: VariableTracker) -> bool:
-    return isinstance(operand, DictViewVariable) and operand.kind == "items"
+def _xor_of_items(left: KeysView[Item], right: KeysView[Item]) -> set[Item]:
+    """For two views of items CPython has an algorithm of its own."""
+    return {*(each for each in right if each not in left), *(each for each in left if each not in right)}
 
 
-def _view_operand(tx: Translator, other: VariableTracker) -> Operand:
-    operand = operand_of(tx, other)
-    if isinstance(other, DictViewVariable) and other.kind != "values":
-        return _with_container(operand, _keys_view if other.kind == "keys" else _items_view)
-    return operand
+def _view_operand(tx: Translator, other: VariableTracker) -> SetOperand:
+    if not isinstance(other, DictViewVariable) or other.kind == "values":
+        return operand_of(tx, other)
+    if other.kind == "keys":
+        return _keys_operand(tx, other.each(tx), _keys_view, _keys_view)
+    return _keys_operand(tx, other.each(tx), _items_view, lambda items: _Pairs.fromkeys(items).keys())
 
 
 def _keys_view(keys: Iterable[object]) -> KeysView[object]:
     return dict.fromkeys(keys).keys()
 
 
-def _items_view(pairs: Iterable[tuple[object, object]]) -> ItemsView[object, object]:
+def _items_view(pairs: Iterable[tuple[object, object]]) -> Any:
     return dict(pairs).items()
 
 
+class _Pairs(dict[Item, None]):
+    """Its keys stand for the items of a dict: CPython iterates over them, as it does over those."""
+
+
 SET_OPERATORS = {symbol: BINARY[symbol] for symbol in "&|-^"}
-_IN_PLACE = {
-    "&": set.intersection_update,
-    "|": set.update,
-    "-": set.difference_update,
-    "^": set.symmetric_difference_update,
-}
+_ITEM_BY_ITEM = frozenset({"update", "difference_update"})
+_MUTATING = frozenset(
+    {"clear", "intersection_update", "symmetric_difference_update", *(method_of(each, "i") for each in SET_OPERATORS)}
+)
+_METHODS = frozenset(
+    """union intersection difference symmetric_difference copy issubset issuperset isdisjoint
+    update difference_update intersection_update symmetric_difference_update clear""".split()
+)
 
 
 def set_of_constants(attempt: Attempt, value: set[Any] | frozenset[Any]) -> SetVariable:
     """The tracker of a set of constants that was computed while tracing."""
-    items = {item: attempt.values.make(item) for item in value}
-    recipe = Recipe(None, (frozenset(value),))
-    if type(value) is frozenset:
-        return SetVariable(items, frozenset, value, recipe)
-    table = set(value)
-    return SetVariable(items, set, table if list(table) == list(value) else None, Recipe(set, (recipe,)))
+    kind = type(value)
+    items = kind(Item(each, attempt.values.make(each)) for each in value)
+    made = SetVariable(items, kind, [each.key for each in items] == [*value])
+    made.record(kind, frozenset(value))
+    return made
 
 
 @wraps_type(set, frozenset)
@@ -451,32 +443,25 @@ UNSTABLE_ITEMS = "items other than numbers, strings, classes and enum members"
 
 def existing_set(attempt: Attempt, value: Any, source: Source, kind: type) -> SetVariable | None:
     """The items of a set, or of an instance of a class that derives from ``kind``, guarded; None if they are
-    `UNSTABLE_ITEMS`."""
-    keys: list[Any] = [*kind.__iter__(value)]  # type: ignore[attr-defined]
-    if any(map(is_hashed_in_python, keys)):
-        return _set_of_hashed_items(attempt, value, keys, source, kind)
-    if not all(map(has_stable_hash, keys)):
+    `UNSTABLE_ITEMS`. Where ``__hash__`` or ``__eq__`` of items are in Python, both are traced on the items, whose
+    identity is guarded: not of sets that are arguments, which have other items in each call."""
+    objects: list[Any] = [*kind.__iter__(value)]  # type: ignore[attr-defined]
+    by_methods = [*map(is_hashed_in_python, objects)]
+    if not all(map(has_stable_hash, itertools.compress(objects, map(operator.not_, by_methods)))):
         return None
-    items = {item: attempt.values.make(item) for item in keys}
-    attempt.values.addresses.note(tuple(items))
-    if source.kind != "const":
-        source.check("set_items", frozenset(keys))
-    return SetVariable(items, kind, None, existing(source), source, keys)
-
-
-def _set_of_hashed_items(
-    attempt: Attempt, value: Any, keys: list[Any], source: Source, kind: type
-) -> SetVariable | None:
-    """`existing_set` where ``__hash__`` or ``__eq__`` of items are in Python: both are traced on the items, whose
-    identity is guarded, and attributes. None for sets that are arguments: those have other items in each call."""
-    is_hashed = [*map(is_hashed_in_python, keys)]
-    if source.local_rooted or not all(each or has_stable_hash(key) for each, key in zip(is_hashed, keys)):
+    if source.local_rooted and any(by_methods):
         return None
-    items: dict[Any, VariableTracker] = {}
-    for key, by_methods, stored in zip(keys, is_hashed, stored_hashes(value)):
-        item = attempt.values.make(key)
-        items[stored_key(attempt, item, stored) if by_methods else key] = item
-    if len(items) != len(keys):
+    found = [(each, attempt.values.make(each)) for each in objects]
+    items = [
+        Item(stored_key(attempt, tracker, stored) if is_hashed else each, tracker)
+        for (each, tracker), is_hashed, stored in zip(found, by_methods, stored_hashes(value))
+    ]
+    is_derived = kind is frozenset and type(value) is not frozenset
+    made = SetVariable((_Derived if is_derived else kind)(items), kind, False, source)
+    made.real = found
+    if len(made.items) != len(items):
         unsupported(UnsupportedKey("an object", "it has come to equal another item of its set"))
-    source.check("set_items", frozenset(value))  # it copies the hashes
-    return SetVariable(items, kind, None, existing(source), source, keys)
+    attempt.values.addresses.note(tuple(each.key for each in items))
+    if source.kind != "const":
+        source.check("set_items", frozenset(value))  # it copies the hashes
+    return made

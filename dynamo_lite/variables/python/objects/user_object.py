@@ -76,7 +76,6 @@ from dynamo_lite.variables.python.containers.sequences import (
     SequenceVariable,
     TupleVariable,
 )
-from dynamo_lite.variables.python.containers.sets import SetVariable
 
 from .object_methods import OBJECT_METHODS
 
@@ -531,13 +530,11 @@ class UserObjectVariable(VariableTracker):
         return found or self._unless_payload(self.payload.getitem(tx, key))
 
     def _unless_payload(self, result: VariableTracker) -> VariableTracker:
-        """A method of a mutable type that returns its object returns the instance. Those of tuples and frozensets,
-        which may return the object itself, return a new one of their type."""
+        """A method of a mutable type that returns its object returns the instance. Those of tuples, which may return
+        the object itself, return a new one of their type."""
         if result is not self.payload:
             return result
-        if isinstance(result, TupleVariable):
-            return result.like(result.items)
-        return result.copied() if isinstance(result, SetVariable) and result.cls is frozenset else self
+        return result.like(result.items) if isinstance(result, TupleVariable) else self
 
     def setitem(self, tx: Translator, key: VariableTracker, value: VariableTracker) -> None:
         if self._call_slot(tx, "__setitem__", key, value) is None:
