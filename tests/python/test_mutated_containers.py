@@ -439,3 +439,38 @@ def test_union_with_a_generator_that_mutates_the_set():
         return x + 1, items.union(produce())
 
     check(fn, tensor(2), {3}, graphs=None)
+
+
+@checked(tensor(2), deque([1, 2, 3]))
+def test_items_of_a_deque_are_replaced_while_it_is_iterated(x, items):
+    for at, item in enumerate(items):
+        items[at] = x * item
+    return items[2] + 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda d: d.append(1), lambda d: d.popleft(), lambda d: d.rotate(1), lambda d: d.__init__([5, 6], 4)],
+    ids=["append", "popleft", "rotate", "init"],
+)
+def test_deque_is_changed_while_it_is_iterated(change):
+    def fn(x, items):
+        try:
+            for _ in items:
+                change(items)
+        except RuntimeError as error:
+            return x + 1, str(error), items.maxlen
+
+    check(fn, tensor(2), deque([1, 2, 3]))
+
+
+@checked(tensor(2), {1, 2, 3})
+def test_set_changes_its_size_while_it_is_iterated(x, given):
+    made, texts = {1, 2, 3}, []
+    for change in (lambda: made.add(7), lambda: made.clear()):
+        try:
+            for _ in made:
+                change()
+        except RuntimeError as error:
+            texts.append(str(error))
+    return x + 1, texts, made

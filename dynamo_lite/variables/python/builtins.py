@@ -32,7 +32,7 @@ from dynamo_lite.variables.core.registry import Model, models, models_raw
 
 from .classes.isinstance_checks import is_instance, is_subclass
 from .containers.instance_dict import globals_of
-from .containers.iterators import CallIterator, EnumerateVariable, FilterVariable, MapVariable, ZipVariable
+from .containers.iterators import CallIterator, EnumerateVariable, FilterVariable, MapVariable
 from .containers.sequences import ListVariable, SequenceVariable, SliceVariable
 from .containers.sets import SetVariable
 from .functions.function import FunctionVariable
@@ -264,7 +264,7 @@ def _enumerate(tx: Translator, iterable: VariableTracker, start: VariableTracker
 
 @models(zip)
 def _zip(tx: Translator, *iterables: VariableTracker, strict: VariableTracker | None = None) -> VariableTracker:
-    return ZipVariable([tx.iterate(each) for each in iterables], strict is not None and tx.truth(strict))
+    return MapVariable(None, [tx.iterate(each) for each in iterables], strict is not None and tx.truth(strict))
 
 
 @models(map)

@@ -15,7 +15,7 @@ from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.wrapping import wraps_type
 
-from .sequences import MutableSequence, SequenceVariable, UnmutatedIterator, wrap_items
+from .sequences import MutableSequence, SequenceVariable, wrap_items
 
 
 class DequeVariable(MutableSequence):
@@ -32,12 +32,6 @@ class DequeVariable(MutableSequence):
 
     def as_fx(self) -> tuple[Any, Any]:
         unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
-
-    def iterate(self, tx: Translator) -> VariableTracker:
-        return UnmutatedIterator(tx, self, [*self.items], iter)
-
-    def reverse(self, tx: Translator) -> VariableTracker:
-        return UnmutatedIterator(tx, self, [*reversed(self.items)], reversed)
 
     def _build(self, values: list[Any]) -> Any:
         return deque(values, self.items.maxlen)
@@ -57,7 +51,7 @@ class DequeVariable(MutableSequence):
                 tx.raise_error(TypeError, "an integer is required")
             limit = tx.index_value(maxlen)
         self._record_mutation(tx)
-        self.items = tx.evaluate(deque, ((), limit))
+        tx.evaluate(deque.__init__, (self.items, (), limit))
         return ConstantVariable(None) if iterable is None else self.method_extend(tx, iterable)
 
     def method_extendleft(self, tx: Translator, items: VariableTracker) -> VariableTracker:

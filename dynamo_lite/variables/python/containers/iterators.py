@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynamo_lite.bytecode import enclosing_handlers, roles
@@ -115,17 +115,20 @@ def _check_strict(tx: Translator, name: str, iterators: list[VariableTracker], a
         tx.raise_error(ValueError, f"{name}() argument {other + 1} is {longer} than {before}")
 
 
-class ZipVariable(IteratorVariable):
-    """``zip``. ``of``: the iterators."""
+class MapVariable(IteratorVariable):
+    """``map``, or ``zip``, whose ``function`` is None. ``of``: the iterators."""
 
-    __slots__ = ("of", "strict", "started")
-    exact_type = zip
+    __slots__ = ("function", "of", "strict", "started")
 
-    def __init__(self, of: list[VariableTracker], strict: bool) -> None:
+    def __init__(self, function: VariableTracker | None, of: list[VariableTracker], strict: bool) -> None:
         self.source = None
+        self.function = function
         self.of = of
         self.strict = strict
         self.started = False
+
+    def python_type(self) -> type:
+        return zip if self.function is None else map
 
     def next(self, tx: Translator) -> VariableTracker:
         if not self.of:
@@ -137,41 +140,20 @@ class ZipVariable(IteratorVariable):
                 items.append(each.next(tx))
             except Exhausted:
                 if self.strict:
-                    _check_strict(tx, "zip", self.of, at)
+                    _check_strict(tx, self.python_type().__name__, self.of, at)
                 raise Exhausted from None
-        return TupleVariable(items)
+        return TupleVariable(items) if self.function is None else tx.call(self.function, items, {}).realize()
 
     def creating_call(self) -> CreatingCall | None:
-        return None if self.started else CreatingCall(strict_zip if self.strict else zip, (), self.of)
+        return None if self.started or self.function is not None else CreatingCall(self._zip, (), self.of)
+
+    @property
+    def _zip(self) -> Callable[..., object]:
+        return strict_zip if self.strict else zip
 
     def construct(self, plan: Planner) -> Value:
-        return plan.call(strict_zip if self.strict else zip, *self.of)
-
-
-class MapVariable(IteratorVariable):
-    """``map``. ``of``: the iterators."""
-
-    __slots__ = ("function", "of", "strict")
-    exact_type = map
-
-    def __init__(self, function: VariableTracker, of: list[VariableTracker], strict: bool) -> None:
-        self.source = None
-        self.function = function
-        self.of = of
-        self.strict = strict
-
-    def next(self, tx: Translator) -> VariableTracker:
-        items: list[VariableTracker] = []
-        for at, each in enumerate(self.of):
-            try:
-                items.append(each.next(tx))
-            except Exhausted:
-                if self.strict:
-                    _check_strict(tx, "map", self.of, at)
-                raise Exhausted from None
-        return tx.call(self.function, items, {}).realize()
-
-    def construct(self, plan: Planner) -> Value:
+        if self.function is None:
+            return plan.call(self._zip, *self.of)
         return plan.call(strict_map if self.strict else map, self.function, *self.of)
 
 

@@ -89,10 +89,10 @@ class SequenceVariable(ContainerVariable):
         return [item.realize() for item in self.items]
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return SequenceIterator(self, iter)
+        return ContainerIterator(tx, self, iter, iter(self.items))
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return SequenceIterator(self, reversed)
+        return ContainerIterator(tx, self, reversed, reversed(self.items))
 
     def make(self, items: list[VariableTracker]) -> SequenceVariable:
         """A new sequence of the class that slicing and ``+`` return."""
@@ -515,65 +515,49 @@ _METHODS: dict[str, tuple[Callable[[Translator, VariableTracker], Any], ...]] = 
 _MUTATING = frozenset({"__delitem__", "pop", "rotate", "insert", "clear", "popleft", "reverse", "appendleft"})
 
 
-class SequenceIterator(IteratorVariable):
-    """``iter`` or ``reversed`` of a list or tuple. It sees later mutations, as CPython's does. ``at``: the index of the
-    next item."""
+class ContainerIterator(IteratorVariable):
+    """``iter`` or ``reversed`` (``function``) of a list, tuple, deque or set, ``of``.
 
-    __slots__ = ("of", "kind", "function", "at", "step")
+    ``real``: CPython's own iterator over the real container of trackers, which sees later mutations; ``at``: how many
+    items it has given. ``is_copy``: it iterates over a copy, so the graph breaks if the container is mutated."""
 
-    def __init__(self, of: SequenceVariable, function: Callable[[Any], Iterator[Any]]) -> None:
-        self.source = None
-        self.of: SequenceVariable | None = of
-        self.kind = of.kind
-        self.function = function
-        self.at, self.step = (0, 1) if function is iter else (len(of.items) - 1, -1)
-
-    def python_type(self) -> type:
-        return type(self.function(self.kind()))
-
-    def next(self, tx: Translator) -> VariableTracker:
-        if self.of is None or not 0 <= self.at < len(self.of.items):
-            self.of = None
-            raise Exhausted
-        item = self.of.items[self.at]
-        self.at += self.step
-        return item.realize()
-
-    def construct(self, plan: Planner) -> Value:
-        sequence = self.of
-        if sequence is None:
-            return plan.call(self.function, plan.call(self.kind))
-        return plan.call(_iterate_from, plan.constant(self.function), sequence, plan.constant(self.at))
-
-
-class UnmutatedIterator(IteratorVariable):
-    """``iter`` or ``reversed`` of a set or deque, which must not be mutated while it runs. ``at``: how many items
-    were taken."""
-
-    __slots__ = ("of", "items", "function", "at", "mutated_at")
+    __slots__ = ("of", "function", "real", "at", "mutated_at", "is_copy")
 
     def __init__(
-        self, tx: Translator, of: VariableTracker, items: list[VariableTracker], function: Callable[[Any], Any]
+        self,
+        tx: Translator,
+        of: ContainerVariable,
+        function: Callable[[Any], Iterator[Any]],
+        real: Iterator[VariableTracker],
+        is_copy: bool = False,
     ) -> None:
         self.source = None
         self.of = of
-        self.items = [*items]
         self.function = function
+        self.real = real
         self.at = 0
         self.mutated_at = tx.effects.last(of)
+        self.is_copy = is_copy
 
     def python_type(self) -> type:
-        return type(self.function(self.of.python_type()()))
+        kind = self.of.kind if isinstance(self.of, SequenceVariable) else self.of.python_type()
+        return type(self.function(kind()))
 
     def next(self, tx: Translator) -> VariableTracker:
-        if tx.effects.last(self.of) != self.mutated_at:
+        if self.is_copy and tx.effects.last(self.of) != self.mutated_at:
             unsupported(ChangedDuringIteration(self.of.describe()))
-        if self.at >= len(self.items):
+        item: VariableTracker | None = tx.evaluate(next, (self.real, None))
+        if item is None:
             raise Exhausted
         self.at += 1
-        return self.items[self.at - 1].realize()
+        return item.realize()
 
     def construct(self, plan: Planner) -> Value:
+        if isinstance(self.of, (ListVariable, TupleVariable)):
+            state: tuple[Any, ...] = self.real.__reduce__()[2:]  # type: ignore[assignment]
+            if not state:  # exhausted
+                return plan.call(self.function, plan.call(self.of.kind))
+            return plan.call(_iterate_from, plan.constant(self.function), self.of, plan.constant(state[0]))
         if plan.attempt.effects.last(self.of) != self.mutated_at:
             raise NotConstant("an iterator over a container that was mutated since")
         plan.replay_once(self.of)
