@@ -13,7 +13,9 @@ from typing import Any, TypeGuard
 
 import torch
 
-from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker
+from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE, SWAPPED
 from dynamo_lite.variables.core.registry import models_raw
@@ -277,10 +279,26 @@ def _scalar_tensor(
     return record(tx, torch.scalar_tensor, [number], named)
 
 
+def plain_data(tx: Translator, data: VariableTracker) -> VariableTracker:
+    """The data of a tensor as lists and tuples. Breaks the graph if a derived class overrides how torch reads it."""
+    data = data.realize()
+    sequence = data.builtin_part()
+    if not isinstance(sequence, (ListVariable, TupleVariable)):
+        return data
+    cls, base = data.python_type(), sequence.python_type()
+    if data is not sequence and any(tx.lookup(cls, each) is not class_lookup(base, each) for each in _READING):
+        unsupported(UnsupportedValue(data.describe(), "torch reads it by methods that its class overrides"))
+    return sequence.like([plain_data(tx, each) for each in sequence.items])
+
+
+_READING = ("__len__", "__getitem__", "__iter__")
+
+
 def _tensor(function: Callable[..., object], tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
     """``torch.tensor(data)``, which reads numbers and zero-dimensional tensors in nested lists. If some of them are
     symbolic or tensors, the graph stacks a tensor of each."""
-    data = args[0].realize() if len(args) == 1 else None
+    data = plain_data(tx, args[0]) if len(args) == 1 else None
+    args = args if data is None else [data]
     can_stack = set(kwargs) <= {"dtype", "device"} and all(each.is_constant() for each in kwargs.values())
     if data is not None and can_stack and not (tx.graph.scope.is_nested or isinstance(data, TensorVariable)):
         given = {name: each.as_constant() for name, each in kwargs.items()}
@@ -303,12 +321,12 @@ for _each in (torch.tensor, torch.as_tensor):
 @rewrites("new_tensor")
 def _new_tensor(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     """``new_tensor`` of symbolic numbers: `torch.tensor`, whose defaults are those of the tensor."""
-    tensor = args[0].realize()
-    has_symbols = len(args) == 2 and any(each.is_symbolic for each in structure_leaves(args[1]))
+    tensor, *args = args[0].realize(), *(plain_data(tx, each) for each in args[1:])
+    has_symbols = len(args) == 1 and any(each.is_symbolic for each in structure_leaves(args[0]))
     if not has_symbols or not isinstance(tensor, TensorVariable) or not set(kwargs) <= {"dtype", "device"}:
         return None
     given = {"dtype": ConstantVariable(tensor.fake.dtype), "device": ConstantVariable(tensor.fake.device), **kwargs}
-    return _tensor(torch.tensor, tx, [args[1]], given)
+    return _tensor(torch.tensor, tx, args, given)
 
 
 def _is_number(item: VariableTracker, device: torch.device) -> bool:

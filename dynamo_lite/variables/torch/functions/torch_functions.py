@@ -135,10 +135,21 @@ def _recorded(value: object) -> Model | None:
     """Functions that are recorded: C functions of torch's namespaces, Python functions that only call operators, and
     registered operators."""
     if id(value) in _OPERATORS:
-        return call_operator(_OPERATORS[id(value)])
+        operator_model = call_operator(_OPERATORS[id(value)])
+        return operator_model if _OPERATORS[id(value)] is value else _returns_tuples(operator_model)
     if type(value) is types.FunctionType:
         return _record_or_inline(value) if _only_calls_operators(value) else None
     return call_operator(value) if isinstance(value, OPERATORS) else None
+
+
+def _returns_tuples(operator_model: Model) -> Model:
+    """A function of `torch._C._VariableFunctions` returns a tuple where the operator returns a list."""
+
+    def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
+        found = operator_model(tx, args, kwargs)
+        return TupleVariable(found.items) if isinstance(found, ListVariable) else found
+
+    return model
 
 
 def _only_calls_operators(function: types.FunctionType) -> bool:
