@@ -121,7 +121,7 @@ def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer:
     _check_hashable(tx, variable, role, outer)
     method = variable.find_special(tx, "__hash__")
     if method is None:
-        unsupported(UnsupportedKey(variable.describe()))
+        return _key_by_builtin_hash(tx, variable)
     before = tx.effects.count
     try:
         value = tx.index_value(tx.call(method, [], {}).realize(), "__hash__ method should return an integer")
@@ -161,6 +161,16 @@ def check_hash_is_current(attempt: Attempt, key: Any) -> None:
     elif type(key) is ObjectKey:
         if any(attempt.effects.last(each) > key.hashed_at for each in reachable([key.variable])):
             unsupported(UnsupportedKey(key.variable.describe(), "it is mutated after it was stored"))
+
+
+def _key_by_builtin_hash(tx: Translator, variable: VariableTracker) -> Any:
+    """The key of an object whose class overrides ``__eq__`` and has a builtin type's ``__hash__``."""
+    payload = variable.payload
+    if payload is not None and tx.lookup(variable.python_type(), "__hash__") is payload.python_type().__hash__:
+        key = key_of(tx, payload)
+        if has_stable_hash(key):
+            return ObjectKey(tx.attempt, variable, hash(key))
+    unsupported(UnsupportedKey(variable.describe()))
 
 
 def has_stable_hash(key: Any) -> bool:

@@ -29,6 +29,7 @@ from dynamo_lite.variables.core.class_lookup import (
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.inert import is_inert, own_enum_value
 from dynamo_lite.variables.core.registry import find_model, models, models_class_method
+from dynamo_lite.variables.polyfills.enum import find_missing_member
 from dynamo_lite.variables.python.containers.deques import DequeVariable
 from dynamo_lite.variables.python.containers.mappings import DictVariable, MappingProxyVariable
 from dynamo_lite.variables.python.containers.sequences import (
@@ -81,7 +82,7 @@ def _construct_by_metaclass(
 
 
 def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableTracker:
-    """The enum member with a value. A user's ``_missing_`` is called where the graph breaks."""
+    """The enum member with a value. A user's ``_missing_`` is inlined."""
     missing = tx.lookup(cls.value, "_missing_")
     members = type.__getattribute__(cls.value, "_member_map_").values()
     values = [own_enum_value(each) for each in members]
@@ -93,7 +94,9 @@ def _find_member(tx: Translator, cls: ClassVariable, value: object) -> VariableT
         if tx.evaluate(cls.value, (value,)) is member:
             return tx.make(member)
         unsupported(NotCreated(cls.describe(), "each call makes a new member"))  # bits without a name
-    unsupported(NotCreated(cls.describe(), "its _missing_ is called"))
+    if issubclass(cls.value, enum.Flag):
+        unsupported(NotCreated(cls.describe(), "its _missing_ is called"))
+    return tx.call(tx.make(find_missing_member), [cls, tx.make(value)], {}).realize()
 
 
 _DEFAULT_MISSING = tuple(each.__dict__["_missing_"] for each in (enum.Enum, enum.Flag))
