@@ -270,8 +270,9 @@ class ClassVariable(InvariantVariable):
     def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if is_immutable(self.value):
             return tx.make(tx.evaluate(type.__getattribute__, (self.value, name)))
-        if name == "__dict__" and self.attrs:
-            unsupported(UnsupportedAttribute(self.describe(), name, "attributes are assigned in the same graph"))
+        if name == "__dict__":
+            if self.attrs:
+                unsupported(UnsupportedAttribute(self.describe(), name, "attributes are assigned in the same graph"))
         is_computed = name == "__annotations__"
         value = read_annotations(self) if is_computed else tx.evaluate(type.__getattribute__, (self.value, name))
         if name == "__flags__":
@@ -284,9 +285,8 @@ class ClassVariable(InvariantVariable):
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
         """``type.__setattr__`` of plain data in the place of plain data, or of none. All else may change what
         operations on the class and its instances do."""
-        value, cls, meta = value.realize(), self.value, type(self.value)
-        is_own = name.startswith("__") or tx.lookup(meta, name) is not MISSING
-        if is_own or is_immutable(cls) or tx.lookup(meta, "__setattr__") is not type.__setattr__:
+        value, cls = value.realize(), self.value
+        if not self._may_assign(tx, name):
             return super().setattr(tx, name, value)
         raw, kind = class_lookup(cls, name), value.python_type()
         kinds = [kind] if raw is MISSING or name in self.attrs else [kind, type(raw)]
@@ -297,6 +297,16 @@ class ClassVariable(InvariantVariable):
         tx.effects.mutate(self)
         self.attrs[name] = value
         tx.attempt.values.written_classes[identity(cls)] = self
+
+    def _may_assign(self, tx: Translator, name: str) -> bool:
+        """Whether ``type.__setattr__`` assigns the attribute, of a class that the next call most likely has too: an
+        argument, as of a decorator or ``__init_subclass__``, is another class in each call."""
+        cls, meta = self.value, type(self.value)
+        if name.startswith("__") or is_immutable(cls) or tx.lookup(meta, name) is not MISSING:
+            return False
+        if self.source is not None and self.source.way()[0].kind == "local":
+            return False
+        return not tx.attempt.values.are_namespaces_read and tx.lookup(meta, "__setattr__") is type.__setattr__
 
     def replay(self, plan: Planner) -> None:
         for name, value in self.attrs.items():

@@ -592,5 +592,8 @@ def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTrack
     items = None if of is None else of.builtin_part()
     if of is None or not isinstance(items, DictVariable):
         return attempt.values.opaque(value, source, "a view of a mapping other than a dict")
+    if attempt.values.written_classes:  # the dict may be a class's namespace
+        unsupported(UnsupportedValue("a view of a mapping", "attributes of a class are assigned in the same graph"))
+    attempt.values.are_namespaces_read = True
     kind = _VIEWS.get(type(value))
     return MappingProxyVariable(of, source) if kind is None else DictViewVariable(items, kind, source)
