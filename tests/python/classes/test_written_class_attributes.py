@@ -303,3 +303,18 @@ def test_guards_on_an_attribute_that_was_assigned_elsewhere():
         c.Base.count = value
         assert torch.equal(compiled(c, tensor(3)), tensor(3) + value + 1)
         assert c.Base.count == value + 1
+
+
+def test_a_class_decorator_is_compiled_once():
+    """The class is another one in each call, so its identity isn't guarded."""
+
+    def register(cls, x):
+        cls.scale = x * 2
+        return cls
+
+    compiled = dl.compile(register, backend="eager")
+    before = dl.counters.graphs
+    for _ in range(4):
+        made = compiled(type("Made", (), {}), tensor(3))
+        assert torch.equal(made.scale, tensor(3) * 2)
+    assert dl.counters.graphs - before == 1
