@@ -86,8 +86,8 @@ def store_fast(tx: StackMachine, instruction: Instruction) -> None:
     value = tx.stack.pop()
     if value is NULL:
         tx.locals.pop(instruction.argval, None)
-    elif isinstance(value, CellVariable):  # the end of a comprehension: see `make_cell`
-        tx.cells[instruction.argval] = value
+    elif isinstance(value, CellVariable) and instruction.argval in tx.cells:
+        tx.cells[instruction.argval] = value  # the end of a comprehension: see `make_cell`
     else:
         tx.locals[instruction.argval] = value
 

@@ -262,3 +262,77 @@ def test_statements_on_one_line_and_a_lambda_that_yields():
     source = "def fn(x):\n    a = 1; b = 2; c = a if b else x\n    return (lambda: (yield))().gi_code.co_name, x + c\n"
     exec(source, scope)
     check(scope["fn"], tensor(2), graphs=(0, 2))
+
+
+def _counter():
+    count = 0
+
+    def get():
+        return count
+
+    def set_to(value):
+        nonlocal count
+        count = value
+
+    return get, set_to
+
+
+@checked(tensor(2), graphs=1)
+@built
+def test_contents_of_a_closure_are_read():
+    get, set_to = _counter()
+    set_to(3)
+
+    def fn(x):
+        cells = get.__closure__
+        named = dict(zip(get.__code__.co_freevars, (cell.cell_contents for cell in cells)))
+        return x * named["count"], cells is get.__closure__, cells[0] is set_to.__closure__[0], len(cells)
+
+    return fn
+
+
+@checked(tensor(2), graphs=1)
+@built
+@recompiling
+def test_contents_of_a_closure_are_written():
+    get, _ = _counter()
+
+    def fn(x):
+        get.__closure__[0].cell_contents += 1
+        return x * get(), get.__closure__[0].cell_contents
+
+    return fn
+
+
+@checked(tensor(2), graphs=1)
+@built
+def test_an_empty_cell_is_read():
+    get, _ = _counter()
+    del get.__closure__[0].cell_contents
+
+    def fn(x):
+        try:
+            return x * get.__closure__[0].cell_contents
+        except ValueError as error:
+            return x + 1, str(error)
+
+    return fn
+
+
+@checked(tensor(2), graphs=1)
+@built
+def test_cells_are_values_of_variables():
+    """Such a variable is no cell variable of the frame."""
+    get, set_to = _counter()
+    set_to(4)
+
+    def fn(x):
+        try:
+            for cell in get.__closure__:
+                x = x * cell.cell_contents
+            first = cell
+        except NameError:
+            return x, None
+        return x, first
+
+    return fn

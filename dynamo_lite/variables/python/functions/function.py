@@ -15,7 +15,7 @@ from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.runtime.later_calls import FunctionParts
 from dynamo_lite.sources.identity import identity
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.attributes import MISSING, MethodVariable
+from dynamo_lite.variables.core.attributes import MISSING, MethodVariable, object_setattr
 from dynamo_lite.variables.core.base import (
     Args,
     Attempt,
@@ -78,6 +78,19 @@ class CellVariable(VariableTracker):
     def set(self, tx: Translator, value: VariableTracker | None) -> None:
         tx.effects.mutate(self)
         self.content = value
+
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
+        if name != "cell_contents" or tx.graph.scope.is_nested:
+            return super().c_attribute(tx, name)
+        return self.load() or tx.raise_error(ValueError, "Cell is empty")
+
+    def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        if name != "cell_contents" or tx.graph.scope.is_nested:
+            return super().set_c_attribute(tx, name, value)
+        self.set(tx, value)
+
+    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
+        object_setattr(tx, self, name, value)
 
     def construct(self, plan: Planner) -> Value:
         def fill(cell: Value) -> None:
@@ -326,7 +339,7 @@ class FunctionVariable(PythonFunctionVariable):
         return tx.attempt.values.scope(self.value.__globals__)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in _MEMBERS or name in _DEFAULTS:
+        if name in _MEMBERS or name in _DEFAULTS or name == "__closure__":
             source = self._member_source(name) or tx.guards.const(self.value).child("c_attr", name)
             value = read_annotations(self) if name == "__annotations__" else getattr(self.value, name)
             return LazyVariable(tx.attempt, value, source)
