@@ -21,7 +21,13 @@ import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from dynamo_lite.exc import Unsupported
-from dynamo_lite.insight.break_reasons import CacheCreated, UncachedCall, UnknownCall, UnsupportedOperation
+from dynamo_lite.insight.break_reasons import (
+    CacheCreated,
+    EffectInOperatorFunction,
+    UncachedCall,
+    UnknownCall,
+    UnsupportedOperation,
+)
 from dynamo_lite.records.guards import Assumed
 from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import specialize_before
@@ -85,6 +91,8 @@ class CachedFunctionVariable(UserObjectVariable):
             result = self._trace_through(tx, args, kwargs)
             if result is not None:
                 return result
+        if tx.effects.in_body and not tx.effects.shared_results.in_cached_call:  # it runs later, or more than once
+            unsupported(EffectInOperatorFunction(f"it calls {self.describe()}, which counts its hits and misses"))
         values = [arg.cache_key(tx) for arg in args]
         named = {name: value.cache_key(tx) for name, value in kwargs.items()}
         if not hasattr(self.value, "cache_parameters"):
@@ -143,6 +151,8 @@ class CachedFunctionVariable(UserObjectVariable):
         precedes the call in eager."""
         if is_full:
             unsupported(UncachedCall(self.describe(), "its cache is full"))
+        if tx.graph.scope.is_nested:
+            unsupported(UncachedCall(self.describe(), "an operator runs its caller"))
         has_effects = not tx.effects.empty or tx.graph.written
         if tx.graph.communicates:
             unsupported(UncachedCall(self.describe(), "it comes after a collective"))

@@ -10,6 +10,7 @@ import typing
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 import dynamo_lite as dl
 from collector import Programs
@@ -219,6 +220,61 @@ def test_a_cached_function_with_an_effect_runs_it_once():
         return x * noisy(3) + noisy(3), list(calls)
 
     return fn
+
+
+class _ScaledLater(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * _factor(7)
+
+
+_FACTORS = []
+
+
+@functools.cache
+def _factor(n):
+    _FACTORS.append(n)
+    return n * 2.0
+
+
+def _in_backward(x):
+    return _ScaledLater.apply(x).sum()
+
+
+def _in_hook(x):
+    y = x + 1
+    y.register_hook(lambda grad: grad * _factor(61))
+    return y.sum()
+
+
+def _in_checkpoint(x):
+    return checkpoint(lambda x: x.sin() * _factor(4), x, use_reentrant=False).sum()
+
+
+def _in_vmap(x):
+    return torch.vmap(lambda x: x * _factor(21))(x).sum()
+
+
+@pytest.mark.parametrize("program", [_in_backward, _in_hook, _in_checkpoint, _in_vmap])
+def test_a_cached_function_in_a_function_that_an_operator_runs(program):
+    """It runs when eager runs it, and as often: a backward may never come."""
+
+    def outcomes(fn):
+        _factor.cache_clear()
+        _FACTORS.clear()
+        for call in range(3):
+            x = tensor(2, grad=True)
+            result = fn(x)
+            yield result.item(), list(_FACTORS), _factor.cache_info()
+            if call:
+                result.backward()
+                yield x.grad.tolist(), list(_FACTORS), _factor.cache_info()
+
+    assert list(outcomes(dl.compile(program, backend="eager"))) == list(outcomes(program))
 
 
 @checked(tensor(2), graphs=None)
