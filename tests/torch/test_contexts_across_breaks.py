@@ -238,3 +238,45 @@ def test_others_of_the_kind_entered_by_calls_within(index):
 
     for kind in (None, ValueError):
         check(with_gradients(fn), tensor(3, grad=True), kind, graphs=None, breaks=None)
+
+
+def _recorded(x):
+    with torch.profiler.record_function("part"):
+        y = x + 1
+        dl.graph_break()
+    return y
+
+
+def _in_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        y = x @ x
+        dl.graph_break()
+        shape = y.shape
+    return y, shape
+
+
+def _in_inference_mode(x):
+    with torch.inference_mode():
+        y = x + 1
+        dl.graph_break()
+    return y
+
+
+@pytest.mark.parametrize("program", [_recorded, _in_autocast, _in_inference_mode])
+def test_a_block_without_operators_after_its_break_has_no_graph_there(program):
+    """The resume function enters the context again, and leaves it: nothing is in between."""
+    check(program, tensor(3, 3), graphs=1, breaks=1)
+
+
+def test_a_profiler_sees_a_block_with_a_break_in_its_two_parts():
+    def fn(x):
+        with torch.profiler.record_function("part"):
+            y = x + 1
+            dl.graph_break()
+        return y * 2
+
+    compiled = dl.compile(fn, backend="eager")
+    compiled(tensor(3))
+    with torch.profiler.profile() as profile:
+        compiled(tensor(3))
+    assert [each.name for each in profile.events()].count("part") == 2

@@ -173,7 +173,7 @@ class GraphContextVariable(ContextVariable):
     in one state.
     """
 
-    __slots__ = ("node", "entered", "before")
+    __slots__ = ("node", "entered", "before", "is_reentered")
     make: Callable[..., Any]
     """Creates such a context from its arguments."""
     read_state: Callable[[], object]
@@ -183,14 +183,17 @@ class GraphContextVariable(ContextVariable):
         raise NotImplementedError
 
     def enter(self, tx: Translator) -> None:
-        self.before = torch.is_grad_enabled()
+        self.before, self.is_reentered = torch.is_grad_enabled(), False
         function, arguments, _ = self.nodes()
         self.node = tx.graph.call("call_function", function, arguments, {}, None)
         self.entered = self.really_enter()
         tx.attempt.torch_state.contexts.append(self)
 
     def exit(self, tx: Translator) -> None:
-        self.record_end(tx.graph)
+        if self.is_reentered:  # a resume function entered it again, perhaps for no operator
+            self.leave_graph(tx.graph)
+        else:
+            self.record_end(tx.graph)
         self.leave()
         tx.attempt.torch_state.contexts.remove(self)
 
@@ -305,6 +308,7 @@ class ReenterContextVariable(InvariantVariable):
         with self.value.outer_grad_mode():
             context = self.value.context()
             context.enter(tx)
+        context.is_reentered = True
         return ExitVariable(context)
 
 
