@@ -280,6 +280,14 @@ class InferenceWrite(BreakReason, code="DL0422", numbers_matter=False):
     operator: str
 
 
+class HiddenWrite(BreakReason, code="DL0423", numbers_matter=False):
+    happened = (
+        "{operator} writes by .data or detach() into a view of a leaf, or into one of several views of an operator"
+    )
+    fix = "write into the tensor itself, under torch.no_grad()"
+    operator: str
+
+
 class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
     happened = "{operator} has no implementation for symbolic sizes"
     fix = "mark the sizes static (dl.mark_static), or compile with dynamic=False"

@@ -29,7 +29,6 @@ from dynamo_lite.runtime.inner_tensors import is_wrapper
 from dynamo_lite.runtime.node_text import is_name, is_text, with_attributes
 from dynamo_lite.runtime.shared_memory import (
     all_memory_of,
-    is_cut_off,
     memory_of,
     memory_ranges,
     overlap,
@@ -439,8 +438,6 @@ class GraphBuilder:
             raise Unsupported(
                 UnsupportedValue("a tensor", "it shares memory with a leaf on which the program sets requires_grad")
             )
-        if is_cut_off(value):
-            raise Unsupported(UnsupportedValue("a tensor", "it is a view of one whose `.data` was replaced since"))
         mode = self.fake_mode  # what its creation imports may warn
         with contextlib.ExitStack() as stack:
             if value.requires_grad and not value.is_leaf:  # the converter reads .grad, and torch warns about that

@@ -63,6 +63,18 @@ def test_write_into_a_whole_overlapping_view(view, backend):
     assert torch.equal(eager, compiled)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x.data.add_(1)], ids=["in place", "data"])
+def test_write_into_the_one_window_of_a_view(write, backend):
+    def fn(x):
+        y = x + 1
+        seen = y.unfold(0, 2, 1)
+        write(seen)
+        return y, seen
+
+    check(compiled_by(backend)(fn), tensor(2, 2), graphs=None)
+
+
 def test_offsets_of_arguments_differ_from_call_to_call():
     def fn(x):
         x.expand(2, 2)[0].add_(1)

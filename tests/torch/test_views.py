@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -153,6 +155,57 @@ def test_created_tensor_with_a_view_is_resized(x):
 @compiled_by("aot_eager")
 def test_created_tensor_without_views_is_resized(x):
     return torch.empty(0).resize_(3).copy_(x)
+
+
+@checked(tensor(2, 2), tensor(2, 2, seed=1), graphs=None)
+@compiled_by("aot_eager")
+def test_out_of_an_operator_is_a_view_that_it_resizes(x, y):
+    flat = x.view(-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.add(y, 1, out=flat)
+    return flat, x
+
+
+@checked(tensor(2, 2), graphs=None)
+@compiled_by("aot_eager")
+def test_out_of_an_operator_is_expanded(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.add(x, 1, out=x.expand(2, -1, -1))
+    return x
+
+
+@checked(tensor(2, 2))
+@compiled_by("aot_eager")
+def test_out_of_an_operator_is_resized(x):
+    out = torch.empty(0)
+    torch.add(x, 1, out=out)
+    return out * 2
+
+
+def _view_of_a_leaf(x):
+    return x.view(-1)
+
+
+def _one_of_several_views(x):
+    return x.split(1)[0]
+
+
+@pytest.mark.parametrize("view", [_view_of_a_leaf, _one_of_several_views])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_write_that_autograd_does_not_know_of_into_a_view_of_a_leaf(backend, view):
+    def fn(x):
+        x.detach().add_(1)
+        return 3
+
+    eager, given = leaf(2, 2), leaf(2, 2)
+    compiled = dl.compile(fn, backend=backend)
+    assert fn(view(eager)) == compiled(view(given)) == compiled((given * 2).view(-1)) == 3
+    assert torch.equal(eager, given)
+    if backend != "eager":
+        with pytest.raises(dl.exc.Unsupported, match="DL0423"):
+            dl.compile(fn, backend=backend, fullgraph=True)(view(given))
 
 
 @checked(tensor(2, 3), graphs=2, breaks=1)

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch.autograd.graph import increment_version
 
-from dynamo_lite.insight.break_reasons import InferenceWrite, OperatorFailed, OverlappingWrite
+from dynamo_lite import _C
+from dynamo_lite.insight.break_reasons import HiddenWrite, InferenceWrite, OperatorFailed, OverlappingWrite
 from dynamo_lite.records.graph import OVERLAPS
 from dynamo_lite.records.uncounted_writes import declared_writes
-from dynamo_lite.runtime.shared_memory import all_memory_of
+from dynamo_lite.runtime.shared_memory import all_memory_of, share_memory
 from dynamo_lite.variables.core.base import Translator, unsupported
+
+from .known_tensors import KnownTensors
 
 OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Types of the operators in ``torch.ops``."""
@@ -30,6 +33,7 @@ class Watch:
     def __init__(self, tx: Translator, tensors: Sequence[torch.Tensor]) -> None:
         self._tensors = tensors
         self._versions = [version(each) for each in tensors]
+        self._shapes = [each.shape for each in tensors]
         self._uncounted = tx.graph.uncounted_writes
         self._uncounted.clear()
 
@@ -44,6 +48,16 @@ class Watch:
             elif memory and not memory.isdisjoint(all_memory_of(each)):
                 (mutated if before < 0 else hidden).append(each)
         return mutated, hidden
+
+    def resized(self) -> list[torch.Tensor]:
+        """Those whose shapes it has changed."""
+        return [each for each, before in zip(self._tensors, self._shapes) if each.shape != before]
+
+
+def is_alone_in_memory(tx: Translator, fake: torch.Tensor) -> bool:
+    """Whether no other tensor of the graph shares its memory. Compilers can give no other tensor more memory."""
+    known = (each.fake for each in tx.attempt.state(KnownTensors).all())
+    return all(each is fake or not share_memory(each, fake) for each in known)
 
 
 def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[str, object]) -> list[torch.Tensor]:
@@ -66,9 +80,16 @@ def mutated_by_schema(target: object, fakes: Sequence[object], kwargs: Mapping[s
     return tensors
 
 
+def check_resized(tx: Translator, name: str, resized: Sequence[torch.Tensor]) -> None:
+    """Break the graph for an operator that resizes its ``out`` where other tensors share its memory."""
+    if not all(is_alone_in_memory(tx, each) for each in resized):
+        unsupported(OperatorFailed(name, "it resizes a tensor that shares memory with another"))
+
+
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
     """Break the graph for writes that kernels or AOTAutograd refuse, and for ones that resize a graph input."""
-    may_enter_inference_mode = tx.attempt.traits.frees_at_once and not tx.attempt.torch_state.began_in_inference_mode
+    compiles = tx.attempt.traits.frees_at_once
+    may_enter_inference_mode = compiles and not tx.attempt.torch_state.began_in_inference_mode
     for fake in mutated:
         if torch._debug_has_internal_overlap(fake) == OVERLAPS and not fake.is_inference():
             unsupported(OverlappingWrite(name, "several elements of the tensor share, as after expand()"))
@@ -76,3 +97,15 @@ def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) ->
             unsupported(OperatorFailed(name, "it resizes a tensor that was created outside of the graph"))
         if may_enter_inference_mode and fake.is_inference() and tx.graph.inputs_in_storage(fake):
             unsupported(InferenceWrite(name))
+        if compiles and not fake.requires_grad:
+            _check_hidden_write(tx, name, fake)
+
+
+def _check_hidden_write(tx: Translator, name: str, fake: torch.Tensor) -> None:
+    """Break the graph for a write that autograd doesn't know of, by ``detach()`` or ``.data``, into an input that
+    refuses others. AOTAutograd writes into a leaf without autograd, into all else with it."""
+    for each in tx.graph.inputs_in_storage(fake):
+        if each.value.requires_grad and not each.value.is_leaf:
+            if not _C.accepts_writes(each.value):
+                unsupported(HiddenWrite(name))
+            each.source.check("accepts_writes")

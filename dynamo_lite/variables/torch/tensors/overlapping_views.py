@@ -115,5 +115,6 @@ def _is_overlapping(tx: Translator, node: torch.fx.Node, fake: torch.Tensor) -> 
         value = None if given is None else given.value
         return isinstance(value, torch.Tensor) and not is_lazy(value) and _overlaps_itself(value)
     made_by = node.args[0] if bare_name(node.target) == "getitem" else node
-    is_view = isinstance(made_by, torch.fx.Node) and bare_name(made_by.target) in _OVERLAPPING
-    return is_view and _overlaps_itself(fake)
+    name = bare_name(made_by.target) if isinstance(made_by, torch.fx.Node) else ""
+    # Windows overlap by their size and step for functionalization, also where there is just one.
+    return name == "unfold" or name in _OVERLAPPING and _overlaps_itself(fake)

@@ -46,7 +46,7 @@ from dynamo_lite.runtime.distributed_tensors import is_distributed_class
 from dynamo_lite.runtime.graph_functions import indexed, plain_tensor, without_torch_function
 from dynamo_lite.runtime.inner_tensors import is_wrapper, overrides_torch_function
 from dynamo_lite.runtime.node_text import bare_name
-from dynamo_lite.runtime.shared_memory import share_memory
+from dynamo_lite.runtime.shared_memory import is_cut_off, share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import (
@@ -90,7 +90,14 @@ from .equivalent_operators import apply_rewrites
 from .fake_computation import compute_with_symbols, operator_name
 from .known_tensors import GraphTensor, KnownTensors
 from .later_states import certain, check_in_body
-from .mutated_arguments import OPERATORS, Watch, check_mutated, mutated_by_schema
+from .mutated_arguments import (
+    OPERATORS,
+    Watch,
+    check_mutated,
+    check_resized,
+    is_alone_in_memory,
+    mutated_by_schema,
+)
 from .operator_warnings import run_capturing_warnings
 from .overlapping_views import Operands, through_base
 from .runtime_failures import (
@@ -133,7 +140,7 @@ IN_PLACE_VIEWS = frozenset(
 """The `UNTRACED_METHODS` that are traced if the tensor was created during tracing."""
 
 _RESIZING = frozenset({"resize_", "resize_as_"})
-"""Those that may give a tensor more memory. Compilers can't if it has views."""
+"""Those that may give a tensor more memory."""
 
 _GUARDED_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
@@ -247,10 +254,7 @@ class TensorVariable(GraphTensor):
         return record(tx, name, [self, *args], kwargs)
 
     def _may_change_layout(self, tx: Translator, method: str) -> bool:
-        if self.source is not None or method not in _RESIZING:
-            return self.source is None
-        others = (each for each in tx.attempt.state(KnownTensors).all() if each is not self)
-        return not any(share_memory(each.fake, self.fake) for each in others)
+        return self.source is None and (method not in _RESIZING or is_alone_in_memory(tx, self.fake))
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if args or name in ("__array__", "__repr__", "__str__", "__format__"):
@@ -672,6 +676,8 @@ def _record_plain(
     if isinstance(fake, torch.Size) or (not mutated and _is_metadata(tx, fake)):
         return tx.make(fake)
     if mutated:
+        if name not in IN_PLACE_VIEWS:
+            check_resized(tx, operator_name(target), watch.resized())
         operands = _operands_to_mutate(tx, target, mutated, fakes, operands)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
@@ -754,6 +760,8 @@ def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: ty
         return attempt.values.opaque(value, source, "a view of a wrapper subclass")
     if base is not None and not _is_dense(base):  # the fake converter describes the base too
         return attempt.values.opaque(value, source, "a view of a tensor that is not dense")
+    if is_cut_off(value):
+        return attempt.values.opaque(value, source, "a view of a tensor whose .data was replaced since")
     try:
         grad = value.grad if value.is_leaf else None  # it doesn't fit if ``.data`` was replaced
         if grad is not None and (grad.shape, grad.dtype, grad.device) != (value.shape, value.dtype, value.device):
