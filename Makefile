@@ -51,12 +51,14 @@ test-fast-sample: $(STAMP)
 
 # Everything for each pair: all tests, CPython's own and the figures of the hot path, from wheels. Prints the rows of the table
 # in docs/install.md: make matrix PYTHONS="python3.11 python3.12" TORCHES="2.13 2.15"; all interpreters that are there by default.
+# PART=0.05 runs a twentieth of the tests, and of CPython's own those that continuous integration runs.
 PYTHONS ?= $(shell for minor in 11 12 13 14 15; do \
   python3.$$minor distribution/supported_python.py 2> /dev/null && echo python3.$$minor; done; true)
 TORCHES ?= 2.11 2.12 2.13 2.14 2.15
 PAIRS = --python $(PYTHONS) --torch $(TORCHES) $(if $(filter ON,$(UNITY)),--unity)
+PART ?=
 matrix:
-	$(PYTHON) distribution/matrix.py $(PAIRS)
+	$(PYTHON) distribution/matrix.py $(PAIRS) $(if $(PART),--sample $(PART))
 
 # What another CPython needs, without torch and without a build: make port PYTHON=python3.14
 port:
@@ -75,7 +77,7 @@ wheels:
 	$(PYTHON) distribution/wheels.py $(PAIRS)
 
 # The tests, from a wheel that is installed in an environment of `make wheels`: nothing of this tree is imported but them.
-# A quick run: make test-wheel MARKS=fast
+# Quick runs: make test-wheel MARKS=fast; make test-wheel PART=0.05, which the commit draws.
 MARKS ?= not stress
 WHEEL_ENVIRONMENT ?= $(firstword $(wildcard build/wheels/cp*))
 test-wheel: BIN = $(WHEEL_ENVIRONMENT)/bin
@@ -84,7 +86,8 @@ test-wheel:
 	rm -rf $(WHEEL_ENVIRONMENT)/tree && mkdir $(WHEEL_ENVIRONMENT)/tree
 	cp -r $(filter-out dynamo_lite pytest_dynamo_lite build dist,$(wildcard *)) $(WHEEL_ENVIRONMENT)/tree
 	cd $(WHEEL_ENVIRONMENT)/tree && OMP_NUM_THREADS=1 ../bin/python -P -m pytest -q -n $(JOBS) --dist=worksteal \
-	  --timeout=300 tests -m "$(MARKS)"
+	  --timeout=300 tests -m "$(MARKS)" \
+	  $(if $(PART),--sample=$(PART) --sample-from-all --sample-seed=$(SEED))
 
 # CPython's own tests, with the hook on and every frame offered to the translator.
 cpython-tests: $(STAMP)

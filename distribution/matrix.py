@@ -4,7 +4,8 @@
 
 What runs is the wheel of a pair, in the environment that it was built in: all tests, CPython's own tests beside plain
 CPython, and the figures of the hot path. What they print is in build/matrix, a file a pair. The figures need a machine
-that does nothing else. Exits with 1 if a pair couldn't be run, or a test failed.
+that does nothing else. Exits with 1 if a pair couldn't be run, or a test failed. With ``--sample 0.05``, a twentieth of
+the tests runs, no long ones, and of CPython's own those that continuous integration runs; the row says so.
 """
 
 from __future__ import annotations
@@ -77,7 +78,12 @@ def last_line(begins: str, output: str) -> str:
     return found[-1] if found else ""
 
 
-def run_pair(python: str, torch: str, environments: Path, unity: bool) -> Row | None:
+def sample_prefix(sample: float | None) -> str:
+    """How a cell begins whose tests are a part of all: "a sample of 5 %: "."""
+    return "" if sample is None else f"a sample of {sample * 100:g} %: "
+
+
+def run_pair(python: str, torch: str, environments: Path, unity: bool, sample: float | None) -> Row | None:
     """Build, install and run one pair; None if there is no such torch for the interpreter."""
     environment = make_environment(environments, python, torch)
     if environment is None:
@@ -90,11 +96,12 @@ def run_pair(python: str, torch: str, environments: Path, unity: bool) -> Row | 
     runs = str(environment / "bin" / "python")
     tree = environment / "tree"
     # In the order of what is worth knowing: the tests also copy the tree in which the others run.
-    makes = ("make", "test-wheel", f"WHEEL_ENVIRONMENT={environment}", "MARKS=")
-    status, output = logged(log, *makes, cwd=ROOT)
-    row.tests, row.failed = tests_cell(output), bool(status)
-    status, output = logged(log, runs, "tests/support/cpython_tests.py", cwd=tree)
-    row.own_tests, row.failed = own_tests_cell(output), row.failed or bool(status)
+    which = ["MARKS="] if sample is None else [f"PART={sample}"]
+    status, output = logged(log, "make", "test-wheel", f"WHEEL_ENVIRONMENT={environment}", *which, cwd=ROOT)
+    row.tests, row.failed = sample_prefix(sample) + tests_cell(output), bool(status)
+    which, prefix = ([], "") if sample is None else (["--sample"], "a sample: ")
+    status, output = logged(log, runs, "tests/support/cpython_tests.py", *which, cwd=tree)
+    row.own_tests, row.failed = prefix + own_tests_cell(output), row.failed or bool(status)
     status, output = logged(log, runs, "benchmarks/overhead.py", "--json", "one", "gpt2", "calls", cwd=tree)
     if status:
         row.failed = True
@@ -122,12 +129,13 @@ def main() -> None:
     parser.add_argument("--torch", nargs="+", required=True, help="minor versions, for example 2.14 2.15")
     parser.add_argument("--environments", type=Path, default=ROOT / "build" / "wheels", help="where they are built")
     parser.add_argument("--unity", action="store_true", help="build faster what calls slower")
+    parser.add_argument("--sample", type=float, metavar="FRACTION", help="run this part of the tests, no long ones")
     options = parser.parse_args()
     failed = False
     print(HEADER, flush=True)
     for python in options.python:
         for torch in options.torch:
-            row = run_pair(python, torch, options.environments.resolve(), options.unity)
+            row = run_pair(python, torch, options.environments.resolve(), options.unity, options.sample)
             if row is None:
                 print(f"{python}: there is no torch {torch}", file=sys.stderr)
                 continue

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -165,6 +166,17 @@ def test_what_torch_needs_beside_it():
     assert len(names) == 1 if is_named else re.fullmatch(r"triton==3\.\d+\.\*", names[1])
 
 
+@pytest.mark.parametrize("target", ["test-wheel", "matrix"])
+@pytest.mark.parametrize("part", ["", "0.05"])
+def test_a_part_of_the_tests_can_be_run_from_wheels(target, part):
+    if not shutil.which("make"):
+        pytest.skip("there is no make")
+    assigned = [f"PART={part}", "SEED=drawn", "PYTHONS=python3", "TORCHES=2.15", "WHEEL_ENVIRONMENT=somewhere"]
+    printed = subprocess.check_output(["make", "-n", target, *assigned], cwd=ROOT, text=True)
+    option = r"--sample=0\.05 --sample-from-all --sample-seed=drawn" if target == "test-wheel" else r"--sample 0\.05"
+    assert bool(re.search(option, printed)) == bool(part) == ("--sample" in printed)
+
+
 def load_matrix(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "distribution"))
     return importlib.import_module("matrix")
@@ -211,6 +223,34 @@ def test_a_row_has_the_figures_as_parts_of_torchs(monkeypatch):
     columns = matrix.HEADER.splitlines()[0].count("|")
     assert str(row).count("|") == columns
     assert matrix.HEADER in (ROOT / "docs" / "install.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "sample, cells, asked",
+    [
+        (None, "all 3 | 8 pass, none differs", ["MARKS=", ""]),
+        (0.05, "a sample of 5 %: all 3 | a sample: 8 pass, none differs", ["PART=0.05", "--sample"]),
+    ],
+)
+def test_a_row_says_which_part_was_run(sample, cells, asked, monkeypatch, tmp_path):
+    matrix = load_matrix(monkeypatch)
+    commands = []
+
+    def logged(log, *command, cwd):
+        commands.append(command)
+        if "test-wheel" in command:
+            return 0, "3 passed in 1.00s\n"
+        return (0, "1 modules, 8 passed, 0 differences, 9 frames\n") if "overhead" not in command[1] else (1, "")
+
+    monkeypatch.setattr(matrix, "ROOT", tmp_path)
+    monkeypatch.setattr(matrix, "make_environment", lambda *chosen: tmp_path / "cp312-torch2.15")
+    monkeypatch.setattr(matrix, "build_wheel", lambda *chosen: tmp_path / "wheel")
+    monkeypatch.setattr(matrix, "try_wheel", lambda *chosen: None)
+    monkeypatch.setattr(matrix, "logged", logged)
+    row = matrix.run_pair("python3.12", "2.15", tmp_path, True, sample)
+    assert str(row) == f"| 3.12 | 2.15 | {cells} | – | – | – |" and row.failed  # no figures were printed
+    tests, own_tests, figures = commands
+    assert tests[-1] == asked[0] and own_tests[-1].endswith(asked[1] or "cpython_tests.py")
 
 
 def test_the_environment_has_the_command_and_the_plugin():
