@@ -168,7 +168,7 @@ class InstructionTranslator(StackMachine):
         code = function.code
         self.check_inlinable(function)
         if self.graph.scope.is_nested:
-            note_called(self, function)
+            note_called(self.graph, function)
         if self.depth >= config.inline_limit:
             unsupported(InlineLimit(function.describe(), config.inline_limit))
         bound = bind_arguments(self, function, args, kwargs)

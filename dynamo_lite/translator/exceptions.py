@@ -99,7 +99,7 @@ def check_exc_match(tx: StackMachine, instruction: Instruction) -> None:
             tx.raise_error(TypeError, "catching classes that do not inherit from BaseException is not allowed")
         classes.append(cls.value)
     kind = tx.peek().python_type()
-    tx.stack.append(ConstantVariable(any(guarded_derives(tx, kind, cls) for cls in classes)))
+    tx.stack.append(ConstantVariable(any(guarded_derives(tx.guards, kind, cls) for cls in classes)))
 
 
 @opcode("WITH_EXCEPT_START")

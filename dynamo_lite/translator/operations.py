@@ -93,7 +93,6 @@ class Operations(_Base):
     """The part of the translator that is the same in every frame."""
 
     generic_getattr = attributes.generic_getattr
-    lookup = attributes.guarded_lookup
     percent = formatting.percent
     format_text = formatting.format_text
     format_by_mapping = formatting.format_by_mapping
@@ -489,6 +488,10 @@ class Operations(_Base):
         return self.make(of.length(self))
 
     # -- attributes ------------------------------------------------------------------------------------------------
+
+    def lookup(self, cls: type, name: str) -> Any:
+        """What a class and its bases have under a name, ``MISSING`` included, guarded."""
+        return attributes.guarded_lookup(self, cls, name)
 
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:
         """``hasattr``."""

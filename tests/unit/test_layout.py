@@ -273,6 +273,37 @@ def test_functions_are_short():
     assert long == []
 
 
+def _passed_on(tree: ast.AST) -> set[str]:
+    """The names of a module that are read other than to be called."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
+
+
+def _only_record(function: ast.FunctionDef) -> str | None:
+    """Which of its translator's records a function uses, if it uses nothing else of it."""
+    used = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute) and _is_tx(node.value)}
+    read = sum(map(_is_tx, ast.walk(function)))
+    attributes = sum(isinstance(node, ast.Attribute) and _is_tx(node.value) for node in ast.walk(function))
+    return used.pop() if read == attributes and len(used) == 1 and used <= {"graph", "guards", "effects"} else None
+
+
+def _is_tx(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "tx"
+
+
+def test_functions_are_handed_the_record_that_they_use():
+    """One that only records operators, guards or side effects takes no translator, unless it is called by a table."""
+    passed_on = set().union(*map(_passed_on, trees().values()))
+    wrong = [
+        f"{MODULES[name]}:{node.lineno} {node.name} takes a translator for its {record}"
+        for name, tree in trees().items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list and node.name not in passed_on
+        if (record := _only_record(node))
+    ]
+    assert wrong == [], "\n".join(wrong)
+
+
 def test_no_global_statement_and_no_blanket_except():
     wrong = []
     for name, tree in trees().items():

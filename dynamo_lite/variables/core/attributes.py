@@ -18,6 +18,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Attribute, Value
+from dynamo_lite.records.guards import Guards
 from dynamo_lite.sources.identity import identity
 from dynamo_lite.sources.source import Source
 
@@ -46,17 +47,17 @@ def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableT
     return tx.make(raw)
 
 
-def guard_class_lacks(tx: Translator, cls: type, name: str) -> None:
+def guard_class_lacks(guards: Guards, cls: type, name: str) -> None:
     if not is_immutable(cls):
-        tx.guards.const(cls).check("type_lacks", name)
+        guards.const(cls).check("type_lacks", name)
 
 
-def guard_class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> None:
+def guard_class_attribute(guards: Guards, cls: type, name: str, raw: Any) -> None:
     """Guard the result of `class_lookup`, `MISSING` included."""
     if raw is MISSING:
-        guard_class_lacks(tx, cls, name)
+        guard_class_lacks(guards, cls, name)
     elif not is_immutable(cls):
-        tx.guards.const(cls).child("type_attr", name).check("id", raw)
+        guards.const(cls).child("type_attr", name).check("id", raw)
 
 
 def written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker | None:
@@ -77,25 +78,25 @@ def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
     if written_attribute(tx, cls, name) is not None:
         unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name, "it is assigned in the same graph"))
     raw = class_lookup(cls, name)
-    guard_class_attribute(tx, cls, name, raw)
+    guard_class_attribute(tx.guards, cls, name, raw)
     return raw
 
 
-def guard_behind_instance(tx: Translator, cls: type, name: str, raw: Any) -> None:
+def guard_behind_instance(guards: Guards, cls: type, name: str, raw: Any) -> None:
     """Guard that the class's attribute ``raw`` doesn't take precedence over the instance's."""
     if raw is MISSING:
-        guard_class_lacks(tx, cls, name)
+        guard_class_lacks(guards, cls, name)
         return
     if not is_immutable(cls):
-        tx.guards.const(cls).child("type_attr", name).check("type", type(raw))
-    _guard_descriptor(tx, type(raw))
+        guards.const(cls).child("type_attr", name).check("type", type(raw))
+    _guard_descriptor(guards, type(raw))
 
 
-def _guard_descriptor(tx: Translator, kind: type) -> None:
+def _guard_descriptor(guards: Guards, kind: type) -> None:
     """Guard which methods of the descriptor protocol a type has."""
     if not is_immutable(kind):
         for name in ("__get__", "__set__", "__delete__"):
-            guarded_lookup(tx, kind, name)
+            guard_class_attribute(guards, kind, name, class_lookup(kind, name))
 
 
 def generic_getattr(
@@ -119,7 +120,7 @@ def generic_getattr(
         fallback = class_lookup(cls, "__getattr__")
         if fallback is not MISSING:
             return tx.call(bind(tx, fallback, "__getattr__", obj, cls), [ConstantVariable(name)], {})
-        guard_class_lacks(tx, cls, "__getattr__")
+        guard_class_lacks(tx.guards, cls, "__getattr__")
     if raised is not None:
         raise raised
     tx.raise_error(AttributeError, f"{type_name(cls)!r} object has no attribute {name!r}")
@@ -132,15 +133,15 @@ def _attribute_without_hook(tx: Translator, obj: VariableTracker, name: str, cls
         return obj.instance_get(tx, name) or written
     raw = class_lookup(cls, name)
     if raw is not MISSING and overrides_instance(raw):
-        _guard_descriptor(tx, type(raw))
+        _guard_descriptor(tx.guards, type(raw))
         return bind(tx, raw, name, obj, cls)
     found = obj.instance_get(tx, name)
     if found is not None:
-        guard_behind_instance(tx, cls, name, raw)
+        guard_behind_instance(tx.guards, cls, name, raw)
         return found
     if raw is not MISSING:
         return bind(tx, raw, name, obj, cls)
-    guard_class_lacks(tx, cls, name)
+    guard_class_lacks(tx.guards, cls, name)
     return None
 
 
@@ -187,7 +188,7 @@ def bind(
         return binder(tx, raw, name, obj, cls, owner) if is_bound else class_attribute(tx, owner, name, raw)
     getter = class_lookup(type(raw), "__get__")
     if getter is MISSING:
-        guard_class_lacks(tx, type(raw), "__get__")
+        guard_class_lacks(tx.guards, type(raw), "__get__")
         if tx.graph.scope.in_backward:
             check_class_attribute(tx, owner_of(owner, name), name, raw)
         return class_attribute(tx, owner, name, raw)
@@ -264,7 +265,7 @@ def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> Vari
     value = getattr(raw, inner)
     if is_immutable(owner):
         return tx.make(value)
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     source = tx.guards.const(owner).child("type_attr", name).child("c_attr", inner)
     return LazyVariable(tx.attempt, value, source).realize()
 
@@ -282,7 +283,7 @@ def _raise_as_property(
     tx: Translator, access: Callable[..., object], name: str, cls: type, *values: object
 ) -> NoReturn:
     """Raise the AttributeError of a property without a getter, setter or deleter."""
-    guard_class_attribute(tx, cls, name, class_lookup(cls, name))
+    guard_class_attribute(tx.guards, cls, name, class_lookup(cls, name))
     stand_in = type(cls.__name__, (), {"__qualname__": cls.__qualname__})  # the text has its name
     try:
         access(stand_in(), *values)
@@ -293,7 +294,7 @@ def _raise_as_property(
 
 @binds(types.MemberDescriptorType)
 def _bind_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     return _in_slot(tx, raw, name, obj, cls)
 
 
@@ -317,7 +318,7 @@ def _text_of_unset_slot(cls: type, name: str) -> str:
 
 @binds(types.GetSetDescriptorType)
 def _bind_getset(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     return obj.c_attribute(tx, name)
 
 
@@ -325,7 +326,7 @@ def _bind_getset(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls:
 def _bind_cached_property(
     tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
 ) -> VariableTracker:
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     source = tx.guards.const(owner).child("type_attr", name).child("instance_dict").child("dict_item", "func")
     function = LazyVariable(tx.attempt, raw.func, source).realize()
     value = tx.call(function, [obj], {})
@@ -337,13 +338,13 @@ def _bind_cached_property(
 def _bind_c_method(
     tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
 ) -> VariableTracker:
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     return BuiltinMethodVariable(obj, raw.__name__, None if raw.__name__ == name else raw)
 
 
 @binds(types.ClassMethodDescriptorType, classes=True)
 def _bind_c_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     return BuiltinMethodVariable(tx.make(cls), raw.__name__, None if raw.__name__ == name else raw)
 
 
@@ -371,14 +372,14 @@ def object_setattr(tx: Translator, obj: VariableTracker, name: str, value: Varia
                 _raise_as_property(tx, raw.__set__, name, cls, None)
             tx.call(_inner(tx, raw, name, cls, "fset"), [obj, value], {})
         elif issubclass(type(raw), types.MemberDescriptorType):
-            guard_class_attribute(tx, cls, name, raw)
+            guard_class_attribute(tx.guards, cls, name, raw)
             obj.instance_set(tx, name, value)
         elif isinstance(setter, types.FunctionType):
             _call_descriptor(tx, raw, name, cls, "__set__", obj, value)
         else:
             obj.set_c_attribute(tx, name, value)
         return
-    guard_class_attribute(tx, cls, name, raw)
+    guard_class_attribute(tx.guards, cls, name, raw)
     if not cls.__dictoffset__:
         tx.raise_error(AttributeError, _text_of_unknown(cls, name, raw))
     obj.instance_set(tx, name, value)

@@ -38,6 +38,7 @@ from dynamo_lite.bytecode import Instruction, decode, reachable_from, roles
 from dynamo_lite.bytecode.stack_depth import reachable_after
 from dynamo_lite.insight.break_reasons import BackwardReads
 from dynamo_lite.records.code_origin import is_library, is_polyfill
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.subgraphs import Runs, Scope
 from dynamo_lite.runtime import triton_kernels
 
@@ -98,20 +99,20 @@ def check_cell(tx: Translator, cell: Cell[VariableTracker], name: str, value: Va
     """Break the graph if a variable of an enclosing function that a backward reads isn't invariant. Recomputations of
     checkpoints check what pre-existing variables hold."""
     in_backward = tx.graph.scope.in_backward
-    if is_created_by_reader(tx, cell.body) or is_library(tx.code) or is_polyfill(tx.code):
+    if is_created_by_reader(tx.graph, cell.body) or is_library(tx.code) or is_polyfill(tx.code):
         return
     if not in_backward and (cell.source is not None or not tx.graph.scope.later(*_RECOMPUTED)):
         return
     if not is_assigned_once(tx, cell, name):
         refuse_read(f"the variable {name} of an enclosing function, which may be assigned to")
     if in_backward:
-        check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx))
+        check_value(value, f"the variable {name} of an enclosing function", is_in_hook(tx.graph))
 
 
-def is_created_by_reader(tx: Translator, body: Scope | None) -> bool:
+def is_created_by_reader(graph: GraphBuilder, body: Scope | None) -> bool:
     """Whether what was created while this body was traced is of the same run of a backward, or of a checkpoint's
     function, as what reads it."""
-    nesting = tx.graph.scope.nesting
+    nesting = graph.scope.nesting
     return body in nesting and not any(each.runs_later for each in nesting[nesting.index(body) + 1 :])
 
 
@@ -152,9 +153,9 @@ def _is_plain_tensor(value: VariableTracker) -> bool:
     return value.is_tensor and not value.overloaded_arguments()
 
 
-def is_in_hook(tx: Translator) -> bool:
+def is_in_hook(graph: GraphBuilder) -> bool:
     """Whether the frame is a tensor's hook, or is called by one."""
-    return tx.graph.scope.later("hook") is not None
+    return graph.scope.later("hook") is not None
 
 
 def refuse_read(what: str) -> NoReturn:

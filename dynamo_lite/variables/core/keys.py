@@ -15,6 +15,7 @@ from dynamo_lite.records.code_origin import is_library
 from .base import Attempt, NotConstant, ObservedException, Translator, VariableTracker, unsupported
 from .class_lookup import class_compares_by_identity, class_lookup, full_type_name, is_user_defined, type_name
 from .constant import ConstantVariable
+from .interfaces import Effects
 from .reachable import reachable
 
 PLAIN_KEYS = (str, int, bool, float, type(None), bytes)
@@ -52,7 +53,7 @@ class ObjectKey:
         tx = _running(self.attempt, self.variable)
         before = tx.effects.count
         same = tx.same_or_equal(self.variable, theirs)
-        _check_no_effects(tx, before, self.variable)
+        _check_no_effects(tx.effects, before, self.variable)
         return same
 
 
@@ -63,9 +64,9 @@ def _running(attempt: Attempt, variable: VariableTracker) -> Translator:
     return attempt.innermost
 
 
-def _check_no_effects(tx: Translator, before: int, variable: VariableTracker) -> None:
+def _check_no_effects(effects: Effects[VariableTracker], before: int, variable: VariableTracker) -> None:
     """Generated code hashes and compares again when it creates the container, so neither may have side effects."""
-    if tx.effects.count != before:
+    if effects.count != before:
         unsupported(UnsupportedKey(variable.describe(), "its __hash__ or __eq__ has side effects"))
 
 
@@ -129,7 +130,7 @@ def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer:
         if role and sys.version_info >= (3, 14) and observed.error.python_type() is TypeError:
             unsupported(FailsInPython(f"the hash of {variable.describe()}", "it raises TypeError"))
         raise
-    _check_no_effects(tx, before, variable)
+    _check_no_effects(tx.effects, before, variable)
     return ObjectKey(tx.attempt, variable, _slot_hash(value))
 
 

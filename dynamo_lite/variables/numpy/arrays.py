@@ -125,7 +125,7 @@ class NdarrayVariable(ArrayVariable):
         if any(isinstance(each, NdarrayVariable) and each.scalar for each in indices):
             unsupported(DataDependentValue("indexing by a numpy scalar"))
         if _has_array(key):
-            check_indices_at_run_time(tx)
+            check_indices_at_run_time(tx.graph)
         return call(tx, BY_OPERATOR["getitem"], operator.getitem, [self, key], {})
 
     def binary(
@@ -190,7 +190,7 @@ def call(
         if expected is ones and not isinstance(ones, numpy.bool_):  # the two numpy.bool_ objects are shared
             return each
     if trial.name in _INDEXING:
-        check_indices_at_run_time(tx)
+        check_indices_at_run_time(tx.graph)
     given = [_for_graph(tx, arg) for arg in args]
     named = {name: _for_graph(tx, value) for name, value in kwargs.items()}
     recorded = record(tx, target, given, named)

@@ -12,6 +12,7 @@ import numpy
 from torch import uint8
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, FailureAndWrite, NumpyWrite
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Args, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -37,7 +38,7 @@ def assign(tx: Translator, array: ArrayVariable, key: VariableTracker, value: Va
     if has_arrays:
         if isinstance(given, TensorVariable) and given.fake.ndim:
             _refuse("an index may name one item twice")
-        check_indices_at_run_time(tx)
+        check_indices_at_run_time(tx.graph)
     memory = record(tx, getattr, [array.memory, ConstantVariable("data")], {})  # numpy knows no version counter
     places = [_index(each) for each in indices]
     memory.setitem(tx, TupleVariable(places) if isinstance(key.realize(), TupleVariable) else places[0], given)
@@ -50,11 +51,11 @@ def assign_in_place(tx: Translator, array: ArrayVariable, result: VariableTracke
     assign(tx, array, ConstantVariable(...), result)
 
 
-def check_indices_at_run_time(tx: Translator) -> None:
+def check_indices_at_run_time(graph: GraphBuilder) -> None:
     """If an index is out of range, the graph raises: then the frame runs again in eager, and numpy raises its error."""
-    if not tx.graph.can_restore_inputs():
+    if not graph.can_restore_inputs():
         unsupported(FailureAndWrite("indexing of a numpy array"))
-    tx.graph.fails_handled = True
+    graph.fails_handled = True
 
 
 def indices_of(key: VariableTracker) -> Args:

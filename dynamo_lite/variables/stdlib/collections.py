@@ -26,5 +26,5 @@ def _bind_field(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner:
     items = obj.builtin_part()
     if not isinstance(items, TupleVariable) or index >= len(items.items):
         return class_attribute(tx, owner, name, raw)
-    guard_class_attribute(tx, owner, name, raw)
+    guard_class_attribute(tx.guards, owner, name, raw)
     return items.items[index]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import CopyOfValue
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables import polyfills
 from dynamo_lite.variables.core.attributes import MethodVariable
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
@@ -158,20 +159,20 @@ class _DeepCopy:
             return tx.call(tx.make(torch.nn.Parameter.__deepcopy__), [of, self._memo], {}).realize()
         is_plain = of.cls is torch.Tensor and not of.has_torch_function and not of.attrs
         is_leaf = is_plain and of.getattr(tx, "is_leaf").as_constant()
-        if not is_leaf or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx, of):
+        if not is_leaf or not tx.is_none(of.getattr(tx, "grad")) or not _owns_memory(tx.graph, of):
             unsupported(CopyOfValue("copy.deepcopy", of.describe()))
         data = of.getattr(tx, "data")
         clone = tx.call(data.getattr(tx, "clone"), [], {"memory_format": tx.make(torch.preserve_format)})
         return tx.call(clone.getattr(tx, "requires_grad_"), [], {}) if of.fake.requires_grad else clone.realize()
 
 
-def _owns_memory(tx: Translator, of: TensorVariable) -> bool:
+def _owns_memory(graph: GraphBuilder, of: TensorVariable) -> bool:
     """Whether a tensor covers its whole storage, is the only tensor in it, and has no attributes; guarded."""
     if of.source is None or of.value is None:
         return False
     of.source.child("instance_dict").check("length", 0)
-    tx.graph.alone.add(of.source)
-    return not vars(of.value) and spans_storage(tx, of.fake) and len(tx.graph.inputs_in_storage(of.fake)) == 1
+    graph.alone.add(of.source)
+    return not vars(of.value) and spans_storage(graph, of.fake) and len(graph.inputs_in_storage(of.fake)) == 1
 
 
 _DEEP_COPIERS: dict[type, Any] = {

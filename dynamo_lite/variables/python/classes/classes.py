@@ -71,7 +71,7 @@ class ModuleVariable(InvariantVariable):
         scope = tx.attempt.values.scope(self.value.__dict__)
         variable = scope.load(name)
         if variable is not None:
-            guard_behind_instance(tx, type(self.value), name, raw)
+            guard_behind_instance(tx.guards, type(self.value), name, raw)
             if tx.graph.scope.is_nested:
                 check_global(tx, scope, name, variable)
             return variable
@@ -257,9 +257,9 @@ class ClassVariable(InvariantVariable):
         if written is not None:
             return written
         if raw is not MISSING:
-            guard_behind_instance(tx, meta, name, meta_raw)
+            guard_behind_instance(tx.guards, meta, name, meta_raw)
             return bind(tx, raw, name, None, cls)
-        guard_class_lacks(tx, cls, name)
+        guard_class_lacks(tx.guards, cls, name)
         if tx.lookup(meta, name) is not MISSING:
             return bind(tx, meta_raw, name, self, meta)
         hook = tx.lookup(meta, "__getattr__")
@@ -293,7 +293,7 @@ class ClassVariable(InvariantVariable):
         if any(class_lookup(each, method) is not MISSING for each in kinds for method in _OF_BEHAVIOUR):
             return super().setattr(tx, name, value)
         for method in _OF_BEHAVIOUR:
-            guard_class_lacks(tx, kind, method)
+            guard_class_lacks(tx.guards, kind, method)
         tx.effects.mutate(self)
         self.attrs[name] = value
         tx.attempt.values.written_classes[identity(cls)] = self

@@ -14,6 +14,7 @@ import torch
 from torch._library.fake_class_registry import FakeScriptObject
 
 from dynamo_lite.insight.break_reasons import LegacyTensorType, ProtocolCheck, UnsupportedOperation
+from dynamo_lite.records.guards import Guards
 from dynamo_lite.runtime.torch_names import CustomClassBase, CustomClassBaseMeta
 from dynamo_lite.variables.core.attributes import bind, class_lookup
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
@@ -43,7 +44,7 @@ def is_subclass(tx: Translator, variable: VariableTracker, classinfo: VariableTr
 
 def plain_is_instance(tx: Translator, variable: VariableTracker, cls: type) -> bool:
     """``type.__instancecheck__``: by the type, and by ``__class__``."""
-    return any(guarded_derives(tx, kind, cls) for kind in _kinds(tx, variable))
+    return any(guarded_derives(tx.guards, kind, cls) for kind in _kinds(tx, variable))
 
 
 def derives(kind: type, cls: type) -> bool:
@@ -51,11 +52,11 @@ def derives(kind: type, cls: type) -> bool:
     return any(base is cls for base in mro(kind))
 
 
-def guarded_derives(tx: Translator, kind: type, cls: type) -> bool:
+def guarded_derives(guards: Guards, kind: type, cls: type) -> bool:
     """`derives`, guarded: ``__bases__`` of a class in Python can be assigned."""
     result = derives(kind, cls)
     if not is_immutable(kind):
-        tx.guards.const(kind).check("derives" if result else "derives_not", cls)
+        guards.const(kind).check("derives" if result else "derives_not", cls)
     return result
 
 
@@ -90,7 +91,7 @@ def _is_instance(tx: Translator, variable: VariableTracker, cls: Any) -> bool:
     if is_protocol or not isinstance(cls, type):
         tx.evaluate(isinstance, (None, cls))  # raises unless the protocol is @runtime_checkable, and for no class
     if is_protocol:
-        return guarded_derives(tx, variable.python_type(), cls) or _has_methods_of(tx, variable, cls)
+        return guarded_derives(tx.guards, variable.python_type(), cls) or _has_methods_of(tx, variable, cls)
     return any(_check(tx, "__instancecheck__", variable, kind, cls) for kind in _kinds(tx, variable))
 
 
@@ -132,7 +133,7 @@ def _check(tx: Translator, hook: str, variable: VariableTracker, kind: type, cls
     """Run ``__instancecheck__`` for a value of type ``kind``, or ``__subclasscheck__`` for the class ``kind``."""
     check = tx.lookup(type(cls), hook)
     if check is _HOOKS[hook]:
-        return guarded_derives(tx, kind, cls)
+        return guarded_derives(tx.guards, kind, cls)
     if check is CustomClassBaseMeta.__instancecheck__ and _is_never_opaque(kind, cls):
         return derives(kind, cls)
     if is_user_code(check):

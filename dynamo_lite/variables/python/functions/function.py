@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from dynamo_lite.insight.break_reasons import AttributeChange, FailsInPython, LazyImport
 from dynamo_lite.plan.rows import DeleteAttribute, Value
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.subgraphs import Scope
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.runtime.later_calls import FunctionParts
@@ -209,9 +210,9 @@ class PythonFunctionVariable(VariableTracker):
 
     def _check_backward_reads(self, tx: Translator, defaults: Iterable[VariableTracker]) -> None:
         """A backward runs after the call: break the graph if it reads defaults that may have changed by then."""
-        if is_read_later(tx) and not is_created_by_reader(tx, self.body):
+        if is_read_later(tx) and not is_created_by_reader(tx.graph, self.body):
             for each in defaults:
-                check_value(each, f"a default of {self.describe()}", is_in_hook(tx))
+                check_value(each, f"a default of {self.describe()}", is_in_hook(tx.graph))
 
     def call(self, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
         return tx.call_function(self, args, kwargs)
@@ -621,11 +622,11 @@ def is_trusted_module(name: str | None) -> bool:
     return root == "torch" or root in sys.stdlib_module_names
 
 
-def note_called(tx: Translator, function: PythonFunctionVariable) -> None:
+def note_called(graph: GraphBuilder, function: PythonFunctionVariable) -> None:
     """Note that bodies call a function of the program's. Where they run later, it may be another then."""
     value: object = function.value
     if isinstance(value, types.FunctionType) and not is_trusted_module(value.__module__):
-        for body in tx.graph.scope.nesting:
+        for body in graph.scope.nesting:
             body.called.functions[value] = FunctionParts.of(value)
 
 

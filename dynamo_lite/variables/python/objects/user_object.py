@@ -214,7 +214,7 @@ class UserObjectVariable(VariableTracker):
             raws = {name: class_lookup(self.cls, name) for name in _CALLED_BY_C}
             if all(raw is class_lookup(base, name) for name, raw in raws.items()):
                 for name, raw in raws.items():
-                    guard_class_attribute(tx, self.cls, name, raw)
+                    guard_class_attribute(tx.guards, self.cls, name, raw)
                 return self.payload.value
         if not self._is_builtin or self.payload is None:
             return super().python_value(tx)
@@ -439,7 +439,7 @@ class UserObjectVariable(VariableTracker):
         raw = class_lookup(self.cls, name)
         if is_user_defined(raw) or getattr(raw, "__name__", name) != name:
             return bind(tx, raw, name, self, self.cls)
-        guard_class_attribute(tx, self.cls, name, raw)
+        guard_class_attribute(tx.guards, self.cls, name, raw)
         if raw is None:
             unsupported(FailsInPython(f"{name}() of {self.describe()}", "its class sets the method to None"))
         return None

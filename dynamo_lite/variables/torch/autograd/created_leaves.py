@@ -10,7 +10,7 @@ import torch
 from torch.nn import Parameter
 
 from dynamo_lite.insight.break_reasons import ParameterCreated, UnknownCall
-from dynamo_lite.records.graph import DENSE
+from dynamo_lite.records.graph import DENSE, GraphBuilder
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.registry import models
@@ -25,10 +25,10 @@ def created_aliases(tx: Translator, fake: torch.Tensor) -> list[GraphTensor]:
     return [each for each in known.values() if share_memory(each.fake, fake)]
 
 
-def spans_storage(tx: Translator, fake: torch.Tensor) -> bool:
+def spans_storage(graph: GraphBuilder, fake: torch.Tensor) -> bool:
     """Whether a tensor is all of its storage, as a new one of its sizes and strides would be."""
     numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
-    if any(isinstance(each, torch.SymInt) and tx.graph.symbols.is_data_dependent(each) for each in numbers):
+    if any(isinstance(each, torch.SymInt) and graph.symbols.is_data_dependent(each) for each in numbers):
         return False
     if fake.is_conj() or fake.is_neg() or torch._debug_has_internal_overlap(fake) != DENSE or fake.storage_offset():
         return False

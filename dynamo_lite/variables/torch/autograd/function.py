@@ -17,6 +17,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 
 from dynamo_lite.insight.break_reasons import AttributeChange, AutogradFunction, UnsupportedAttribute
 from dynamo_lite.plan.rows import Value
+from dynamo_lite.records.guards import Guards
 from dynamo_lite.records.restart import FunctionsUntraced
 from dynamo_lite.records.subgraphs import Scope
 from dynamo_lite.runtime import graph_functions
@@ -194,7 +195,7 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     )
     reasons = {
         "torch.func transforms it": is_transformed,
-        "it is called in a torch.autograd.forward_ad.dual_level": _is_in_dual_level(tx),
+        "it is called in a torch.autograd.forward_ad.dual_level": _is_in_dual_level(tx.guards),
         "its forward or backward is not a static method": not _has_static_methods(value),
         "it has a vjp": not _has_defaults(tx, value, "vjp"),
         **{f"it sets {name}": not _has_defaults(tx, value, name) for name in _OPTIONS},
@@ -212,10 +213,10 @@ def apply(tx: Translator, cls: VariableTracker, *args: VariableTracker, **kwargs
     return _Application(tx, value, passed, ctx, has_setup).run()
 
 
-def _is_in_dual_level(tx: Translator) -> bool:
+def _is_in_dual_level(guards: Guards) -> bool:
     """Whether tensors may have tangents, for which a Function needs a jvp; guarded."""
     level = forward_ad._current_level
-    tx.guards.const(forward_ad).instance_item("_current_level").check("equals", level)
+    guards.const(forward_ad).instance_item("_current_level").check("equals", level)
     return level >= 0
 
 

@@ -14,6 +14,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
     UnsupportedOperation,
 )
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.runtime.shared_memory import memory_of
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
@@ -58,15 +59,15 @@ def _set_grad(tx: Translator, tensor: TensorVariable, value: VariableTracker) ->
 
 def _set_data(tx: Translator, tensor: TensorVariable, value: VariableTracker) -> None:
     """``tensor.data = value``, of data that it has already: anything else breaks the graph."""
-    if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx, tensor, value):
+    if value is tensor or isinstance(value, TensorVariable) and _is_data_of(tx.graph, tensor, value):
         return  # it has these data already
     unsupported(DataReplaced(tensor.describe()))
 
 
-def _is_data_of(tx: Translator, tensor: TensorVariable, value: TensorVariable) -> bool:
+def _is_data_of(graph: GraphBuilder, tensor: TensorVariable, value: TensorVariable) -> bool:
     """Whether a tensor has these data already: ``x.data += y`` assigns ``x.data`` after changing it in place."""
     fakes = (tensor.fake, value.fake)
-    if tx.graph.scope.is_nested or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
+    if graph.scope.is_nested or any(each.layout is not torch.strided or each.is_inference() for each in fakes):
         return False
     if tensor.has_torch_function or value.has_torch_function:
         return False

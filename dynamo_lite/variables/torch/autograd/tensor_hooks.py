@@ -109,7 +109,7 @@ def _register_in_graph(method: str, tx: Translator, tensor: TensorVariable, hook
 
     def run() -> VariableTracker:
         if is_checked:
-            lift_tensors(tx, [hook])
+            lift_tensors(tx.graph, [hook])
         return tx.call(hook, list(body_parameters(tx, [gradient_like(tensor.fake, False)])), {}).realize()
 
     def results(output: VariableTracker) -> list[VariableTracker]:

@@ -14,6 +14,7 @@ import torch
 from dynamo_lite.insight.break_reasons import DeviceNotCaptured
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.records.calls_before_graph import CallBeforeGraph
+from dynamo_lite.records.guards import Guards
 from dynamo_lite.runtime import streams as at_run_time
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Kwargs, Planner, Translator, VariableTracker, unsupported
@@ -88,7 +89,7 @@ class StreamVariable(_DeviceObject):
             _refuse("a stream", "a function that an operator runs uses it")
         if torch.cuda.is_initialized() and tx.guards.query(torch._C._cuda_isCurrentStreamCapturing):
             _refuse("a stream", "a CUDA graph is being captured")
-        if self.device.index != _current_device(tx, self.device.type):
+        if self.device.index != _current_device(tx.guards, self.device.type):
             _refuse("a stream", "it isn't on the current device")
         if self.source is not None:
             tx.attempt.state(StreamUses).streams[self.source] = None
@@ -126,9 +127,9 @@ class StreamVariable(_DeviceObject):
         return plan.call(at_run_time.created_stream, *map(plan.constant, (self.kind, *self.arguments)))
 
 
-def _current_device(tx: Translator, kind: str) -> int:
+def _current_device(guards: Guards, kind: str) -> int:
     """The index of the current device, guarded."""
-    index: int = tx.guards.query(torch._C._cuda_getDevice if kind == "cuda" else torch._C._accelerator_getDeviceIndex)
+    index: int = guards.query(torch._C._cuda_getDevice if kind == "cuda" else torch._C._accelerator_getDeviceIndex)
     return index
 
 
@@ -166,11 +167,11 @@ def _new_stream(tx: Translator, device: VariableTracker | None = None) -> Variab
     found = torch.accelerator.current_accelerator() if given is None else torch.device(given)
     if found is None or found.type == "cpu":
         _refuse("a stream", "it is not of an accelerator")
-    return StreamVariable(torch.Stream, _indexed(tx, found), arguments=(given,))
+    return StreamVariable(torch.Stream, _indexed(tx.guards, found), arguments=(given,))
 
 
-def _indexed(tx: Translator, device: torch.device) -> torch.device:
-    index = _current_device(tx, device.type) if device.index is None else device.index
+def _indexed(guards: Guards, device: torch.device) -> torch.device:
+    index = _current_device(guards, device.type) if device.index is None else device.index
     return torch.device(device.type, index)
 
 
@@ -192,8 +193,8 @@ def device_named(tx: Translator, kind: str, device: VariableTracker | None) -> t
     """The device that an optional argument gives by its index, name or ``torch.device``."""
     given = None if device is None else tx.python_value(device)
     if given is None or isinstance(given, int):
-        return _indexed(tx, torch.device(kind) if given is None else torch.device(kind, given))
-    return _indexed(tx, torch.device(given))
+        return _indexed(tx.guards, torch.device(kind) if given is None else torch.device(kind, given))
+    return _indexed(tx.guards, torch.device(given))
 
 
 @models(torch.accelerator.current_stream)
@@ -324,7 +325,7 @@ class EventVariable(_DeviceObject):
     def _stream(self, tx: Translator, stream: VariableTracker | None) -> StreamVariable:
         if stream is not None and not tx.is_none(stream):
             return _as_stream(stream)
-        device = self.device or torch.device("cuda", _current_device(tx, "cuda"))
+        device = self.device or torch.device("cuda", _current_device(tx.guards, "cuda"))
         return tx.attempt.state(StreamUses).innermost or StreamVariable(torch.Stream, device)
 
     def method_record(self, tx: Translator, stream: VariableTracker | None = None) -> VariableTracker:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import UnknownCall
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.registry import models
@@ -17,10 +18,10 @@ from dynamo_lite.variables.torch.tensors.tensor import TensorVariable
 _functorch: Any = torch._C._functorch
 
 
-def _outside_transforms(tx: Translator, name: str) -> None:
+def _outside_transforms(graph: GraphBuilder, name: str) -> None:
     """Break the graph in a function that torch.func transforms, where tensors may be wrapped, and in a backward, which
     may run under a transform."""
-    is_inside = any(body.transform or body.is_backward for body in tx.graph.scope.nesting)
+    is_inside = any(body.transform or body.is_backward for body in graph.scope.nesting)
     if is_inside or torch._C._are_functorch_transforms_active():
         unsupported(UnknownCall(f"{name}()", "it is called in a function that torch.func transforms"))
 
@@ -28,7 +29,7 @@ def _outside_transforms(tx: Translator, name: str) -> None:
 def _of_unwrapped(name: str, result: object, tx: Translator, of: VariableTracker) -> VariableTracker:
     if not isinstance(of, TensorVariable):
         unsupported(UnknownCall(f"{name}()", "its argument is not a tensor of the graph"))
-    _outside_transforms(tx, name)
+    _outside_transforms(tx.graph, name)
     return ConstantVariable(result)
 
 
@@ -45,7 +46,7 @@ for _name, _result in _ABOUT_WRAPPED_TENSORS.items():
 
 
 def _without_transforms(name: str, tx: Translator) -> VariableTracker:
-    _outside_transforms(tx, name)
+    _outside_transforms(tx.graph, name)
     return ConstantVariable(None)
 
 

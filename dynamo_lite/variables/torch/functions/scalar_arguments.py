@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 import torch
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.base import Args, Kwargs, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -135,7 +136,7 @@ def float_beside(tx: Translator, number: SymbolicFloat, other: VariableTracker) 
     fake = other.fake
     if fake.dtype in _REDUCED and not fake.ndim:
         return None  # eager computes with the float unrounded, and a tensor of the result's dtype would round it
-    tensor = float_as_tensor(tx, number)
+    tensor = float_as_tensor(tx.graph, number)
     if fake.ndim and (fake.is_floating_point() or fake.is_complex()):
         return tensor  # of a zero-dimensional tensor only the category of its dtype takes part in promotion
     wanted = torch.result_type(fake, 1.0)
@@ -146,8 +147,8 @@ _REDUCED = frozenset({torch.float16, torch.bfloat16, torch.complex32})
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
-def float_as_tensor(tx: Translator, number: SymbolicFloat) -> TensorVariable:
-    given = tx.graph.float(number.formula)
+def float_as_tensor(graph: GraphBuilder, number: SymbolicFloat) -> TensorVariable:
+    given = graph.float(number.formula)
     return TensorVariable(given.node, given.fake, torch.Tensor)
 
 
@@ -216,7 +217,7 @@ def _lerp(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variabl
     dtype = args[0].fake.dtype
     if not fits_float32(args[2], tx, dtype):
         return None
-    return record(tx, target, [*args[:2], converted(tx, float_as_tensor(tx, args[2]), dtype)], {})
+    return record(tx, target, [*args[:2], converted(tx, float_as_tensor(tx.graph, args[2]), dtype)], {})
 
 
 @takes_floats(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
@@ -231,7 +232,7 @@ def _clamp(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variab
         if isinstance(bound, ConstantVariable) and type(bound.value) in (int, float):
             tensors[name] = _scalar_tensor(tx, bound, torch.float64, device)
         elif fits_float32(bound, tx, args[0].fake.dtype):
-            tensors[name] = float_as_tensor(tx, bound)
+            tensors[name] = float_as_tensor(tx.graph, bound)
             if device != _CPU:
                 tensors[name] = record(tx, "to", [tensors[name], ConstantVariable(device)], {})
         elif not tx.is_none(bound):
@@ -250,7 +251,7 @@ def _where(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variab
         if isinstance(number, SymbolicFloat):
             if not isinstance(tensor, TensorVariable) or not fits_float32(number, tx, tensor.fake.dtype):
                 return None
-            given[position] = converted(tx, float_as_tensor(tx, number), tensor.fake.dtype)
+            given[position] = converted(tx, float_as_tensor(tx.graph, number), tensor.fake.dtype)
     return record(tx, target, given, {})
 
 
@@ -264,7 +265,7 @@ def _full(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> Variabl
     if not fits_float32(number, tx, default if dtype is None else dtype):
         return None
     empty = record(tx, target, [*given, ConstantVariable(0.0)], kwargs)
-    return record(tx, torch.fill, [empty, float_as_tensor(tx, number)], {})
+    return record(tx, torch.fill, [empty, float_as_tensor(tx.graph, number)], {})
 
 
 # -- tensors created from numbers --------------------------------------------------------------------------------------
@@ -358,7 +359,7 @@ def _stacked(tx: Translator, data: VariableTracker, dtype: torch.dtype, device: 
     if isinstance(data, SymbolicFloat):
         named: Kwargs = {"copy": ConstantVariable(True)}
         target = [] if device == _CPU else [ConstantVariable(device)]
-        return record(tx, "to", [float_as_tensor(tx, data), *target, ConstantVariable(dtype)], named)
+        return record(tx, "to", [float_as_tensor(tx.graph, data), *target, ConstantVariable(dtype)], named)
     if isinstance(data, TensorVariable):
         if dtype.is_floating_point:  # eager reads a Python float
             data = converted(tx, data, dtype if data.fake.dtype is dtype else torch.float64)

@@ -25,7 +25,7 @@ def _factor(tx: Translator, number: VariableTracker, tensors: Args) -> VariableT
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype is None or not fits_float32(number, tx, dtype):
         return None
-    return converted(tx, float_as_tensor(tx, number), dtype)
+    return converted(tx, float_as_tensor(tx.graph, number), dtype)
 
 
 def _sole_keyword(name: str, kwargs: Kwargs) -> VariableTracker | None:

@@ -21,6 +21,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedAttribute,
 )
 from dynamo_lite.plan.rows import Value
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.runtime.graph_functions import plain_tensor
 from dynamo_lite.runtime.inner_tensors import is_wrapper_class
 from dynamo_lite.sources.source import Source
@@ -276,7 +277,7 @@ def _call_override(tx: Translator, cls: type, args: Args) -> VariableTracker:
 
 def _probed(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[VariableTracker, TupleVariable, Args]:
     """What torch passes to ``__torch_function__``: the function, the arguments, and the keyword arguments if any."""
-    call, trackers = _probe(tx, target, args, kwargs)
+    call, trackers = _probe(tx.graph, target, args, kwargs)
     given = TupleVariable([_tracker(tx, value, trackers) for value in call.args])
     named: Args = []
     if call.kwargs is not None:
@@ -284,7 +285,7 @@ def _probed(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple
     return tx.make(call.function), given, named
 
 
-def _probe(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[_Dispatched, _Trackers]:
+def _probe(graph: GraphBuilder, target: Target, args: Args, kwargs: Kwargs) -> tuple[_Dispatched, _Trackers]:
     """Torch's call of ``__torch_function__``, and the trackers of the objects in its arguments."""
     trackers: dict[int, tuple[object, VariableTracker]] = {}
 
@@ -300,7 +301,7 @@ def _probe(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[
             trackers[id(value)] = (value, arg)
         return value
 
-    tx.graph.leave()
+    graph.leave()
     try:
         values = [arg.realize().real_argument(real) for arg in args]
         named = {name: value.realize().real_argument(real) for name, value in kwargs.items()}
@@ -317,7 +318,7 @@ def _probe(tx: Translator, target: Target, args: Args, kwargs: Kwargs) -> tuple[
             TorchFunctionOverride("a function of torch", f"it fails before it calls __torch_function__: {error}")
         )
     finally:
-        tx.graph.enter()
+        graph.enter()
     unsupported(TorchFunctionOverride("a function of torch", "it does not call __torch_function__"))
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import is_namedtuple_class
 
 from dynamo_lite.insight.break_reasons import UnsupportedValue
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.variables.core.attributes import class_lookup
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -61,14 +62,14 @@ def _with_type(tx: Translator, argument: VariableTracker) -> VariableTracker:
         unsupported(UnsupportedValue(argument.describe(), "a graph can't name a class"))
     if isinstance(argument, SizeVariable):
         items = argument.items
-        return _TypedArgument(torch.Size, items, lambda: _called(tx, torch.Size, (TupleVariable(items),)))
+        return _TypedArgument(torch.Size, items, lambda: _called(tx.graph, torch.Size, (TupleVariable(items),)))
     if isinstance(argument, (ListVariable, TupleVariable)) and argument.python_type() in (list, tuple):
         return argument.like([_with_type(tx, each.realize()) for each in argument.items])
     if isinstance(argument, UserObjectVariable) and argument.payload is not None:
         return _object_with_type(tx, argument, argument.payload)
     as_argument = argument.as_fx()[0]
     if type(as_argument) is not argument.python_type() and not isinstance(as_argument, torch.fx.Node):
-        return _constant(tx, argument, lambda: tx.python_value(argument))
+        return _constant(tx.graph, argument, lambda: tx.python_value(argument))
     return argument
 
 
@@ -78,25 +79,25 @@ def _object_with_type(tx: Translator, argument: UserObjectVariable, payload: Var
         new = getattr(class_lookup(cls, "__new__"), "__func__", None)
         if getattr(new, "__module__", None) == f"namedtuple_{cls.__name__}":  # what `namedtuple()` generated
             items = [_with_type(tx, each.realize()) for each in payload.items]
-            return _TypedArgument(cls, items, lambda: _called(tx, cls, items))
+            return _TypedArgument(cls, items, lambda: _called(tx.graph, cls, items))
     if argument.source is None or not isinstance(payload, ConstantVariable):
         unsupported(UnsupportedValue(argument.describe(), "a graph's node would hold it as one of a builtin class"))
     argument.source.check("id", argument.value)
-    return _constant(tx, argument, lambda: argument.value)
+    return _constant(tx.graph, argument, lambda: argument.value)
 
 
-def _constant(tx: Translator, argument: VariableTracker, value: Callable[[], object]) -> VariableTracker:
+def _constant(graph: GraphBuilder, argument: VariableTracker, value: Callable[[], object]) -> VariableTracker:
     try:
         found = value()
     except NotConstant:
         found = None
     if type(found) is not argument.python_type():
         unsupported(UnsupportedValue(argument.describe(), "a graph's node would hold it as one of a builtin class"))
-    return _TypedArgument(type(found), None, lambda: (tx.graph.constant(found), found))
+    return _TypedArgument(type(found), None, lambda: (graph.constant(found), found))
 
 
-def _called(tx: Translator, cls: type, items: Iterable[VariableTracker]) -> tuple[Any, Any]:
+def _called(graph: GraphBuilder, cls: type, items: Iterable[VariableTracker]) -> tuple[Any, Any]:
     """The node of a call of a class."""
     pairs = [each.as_fx() for each in items]
     fake = cls(*(pair[1] for pair in pairs))
-    return tx.graph.call("call_function", cls, tuple(pair[0] for pair in pairs), {}, fake), fake
+    return graph.call("call_function", cls, tuple(pair[0] for pair in pairs), {}, fake), fake

@@ -130,7 +130,7 @@ def trace_body(
     except ObservedException:
         if not body.is_backward:
             torch._C._set_grad_enabled(before)
-            _abandon(tx, body, tx.graph.writes > writes)
+            _abandon(tx.graph, body, tx.graph.writes > writes)
             _check_stores(body, [*effects.mutated, *effects.globals])
         raise
     torch._C._set_grad_enabled(before)
@@ -148,14 +148,14 @@ def trace_body(
     return traced
 
 
-def _abandon(tx: Translator, body: Scope, writes: bool) -> None:
+def _abandon(graph: GraphBuilder, body: Scope, writes: bool) -> None:
     """Drop the innermost body, in which the program raises: the graph won't run its operators. ``writes``: whether one
     of them writes into a tensor."""
-    ended = tx.graph.scope
+    ended = graph.scope
     are_known = all(node.op == "get_attr" or draws_nothing(node.op, node.target) for node in body.graph.nodes)
-    if ended is not body or writes or tx.graph.may_fail or not are_known:
+    if ended is not body or writes or graph.may_fail or not are_known:
         unsupported(EffectInOperatorFunction("it raises an exception after operators that may have effects"))
-    tx.graph.end(body)
+    graph.end(body)
 
 
 def _check_stores(body: Scope, mutated: Iterable[VariableTracker]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from dynamo_lite.insight.break_reasons import OverlappingWrite
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.runtime import triton_kernels
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
@@ -58,7 +59,7 @@ def record_launch(
     tx.graph.call("call_function", launch.operator, (), operands, None)
     tx.graph.note_writes(fakes, hidden=True)
     for fake in fakes:
-        _forget_constant(tx, fake)
+        _forget_constant(tx.graph, fake)
 
 
 def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[str]) -> None:
@@ -73,7 +74,7 @@ def _check(tx: Translator, name: str, values: dict[str, Any], mutated: Iterable[
             unsupported(OverlappingWrite(f"the Triton kernel {name}", f"its argument {other} has, too"))
     tx.attempt.note_guards()
     check_failure(tx, name)
-    check_write(tx, name, fakes)
+    check_write(tx.graph, name, fakes)
 
 
 def _is_in_place(one: torch.Tensor, other: torch.Tensor, written: Sequence[str]) -> bool:
@@ -106,8 +107,8 @@ def _are_disjoint(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(is_apart or rest > 0)
 
 
-def _forget_constant(tx: Translator, fake: torch.Tensor) -> None:
+def _forget_constant(graph: GraphBuilder, fake: torch.Tensor) -> None:
     """The values of a small tensor that was made of constants are known while tracing, until it is written into."""
     constant = getattr(fake, "constant", None)
     if constant is not None:
-        tx.graph.fake_mode.fake_tensor_converter.invalidate_constant_aliases(constant)
+        graph.fake_mode.fake_tensor_converter.invalidate_constant_aliases(constant)

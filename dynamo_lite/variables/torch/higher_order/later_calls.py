@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import torch.fx
 
 from dynamo_lite.insight.break_reason import BreakReason
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.restart import MadeByCPython
 from dynamo_lite.records.subgraphs import Scope
 from dynamo_lite.runtime.later_calls import CalledFunctions, LaterCall
@@ -90,14 +91,14 @@ def is_checked_later(tx: Translator) -> bool:
     return not (tx.attempt.traits.frees_at_once or tx.attempt.surroundings.is_exporting or tx.graph.scope.in_backward)
 
 
-def lift_tensors(tx: Translator, values: Iterable[VariableTracker]) -> None:
+def lift_tensors(graph: GraphBuilder, values: Iterable[VariableTracker]) -> None:
     """Let the innermost body take all tensors that its function is given or holds. It may not use them; the program's
     function may, when it is called later."""
     for each in _reached(values):
         if not isinstance(each, TensorVariable) or each.has_torch_function or each.is_wrapper:
             continue
         if each.source is None:
-            tx.graph.here(each.node)
+            graph.here(each.node)
 
 
 def _reached(values: Iterable[VariableTracker]) -> Iterator[VariableTracker]:

@@ -121,7 +121,7 @@ def _trace_checkpointed(
 
     def run() -> VariableTracker:
         if is_checked:
-            lift_tensors(tx, outside)
+            lift_tensors(tx.graph, outside)
         return tx.call(function, list(args), kwargs)
 
     try:

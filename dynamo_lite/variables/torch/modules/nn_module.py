@@ -72,7 +72,7 @@ class NNModuleVariable(UserObjectVariable):
         if any(class_lookup(self.cls, name) is not value for name, value in wanted.items()):
             return False
         for name, value in wanted.items():
-            guard_class_attribute(tx, self.cls, name, value)
+            guard_class_attribute(tx.guards, self.cls, name, value)
         known.add(key)
         return True
 
@@ -93,7 +93,7 @@ class NNModuleVariable(UserObjectVariable):
             return None
         assert self.source is not None
         own = self.source.child("instance_dict")
-        guard_class_lacks(tx, self.cls, name)
+        guard_class_lacks(tx.guards, self.cls, name)
         for table, entries in self._tables(tx).items():
             place = own.child("dict_item", table)
             check_lookup(entries, name, self.describe)

@@ -88,7 +88,7 @@ class CreatedWrapperVariable(WrapperVariable):
         raw = class_lookup(self.cls, name)
         if self.graph_node_and_fake is not None or (raw is not MISSING and is_data_descriptor(raw)):
             unsupported(WrapperSubclass(self.describe(), f"a write to {name!r} may change what its operators do"))
-        guard_class_attribute(tx, self.cls, name, raw)
+        guard_class_attribute(tx.guards, self.cls, name, raw)
         self.attrs[name] = value
 
     def construct(self, plan: Planner) -> Value:

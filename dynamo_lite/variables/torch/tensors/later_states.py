@@ -20,6 +20,7 @@ from torch.utils._device import _device_constructors
 
 from dynamo_lite.insight.break_reasons import UnknownInBackward
 from dynamo_lite.records.captured_warnings import CAPTURED_WARNINGS
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.subgraphs import BACKWARD, Runs, Scope
 from dynamo_lite.runtime.shared_memory import share_memory
 from dynamo_lite.shapes.symbols import SYMBOLIC
@@ -264,7 +265,7 @@ def _result(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any], f
     (as that of ``contiguous()``), but not whenever the body runs. Breaks the graph if it is another unknown value."""
     known = tx.attempt.state(KnownTensors).of(fake)
     is_tensor = isinstance(fake, (torch.Tensor, list)) or isinstance(fake, tuple) and _has_tensors(fake)
-    if known is None and (is_tensor or fake is None or _is_new(tx, fake)):
+    if known is None and (is_tensor or fake is None or _is_new(tx.graph, fake)):
         return fake
 
     def call(replay: Replay) -> object:
@@ -282,9 +283,9 @@ def _has_tensors(values: Iterable[object]) -> bool:
     return any(isinstance(each, torch.Tensor) for each in values)
 
 
-def _is_new(tx: Translator, fake: object) -> bool:
+def _is_new(graph: GraphBuilder, fake: object) -> bool:
     """Whether it is a number that the graph computes from data."""
-    return isinstance(fake, SYMBOLIC) and bool(tx.graph.symbols.is_new(fake))
+    return isinstance(fake, SYMBOLIC) and bool(graph.symbols.is_new(fake))
 
 
 def _check_failure(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any]) -> None:

@@ -26,7 +26,7 @@ from dynamo_lite.insight.break_reasons import (
     UnknownInBackward,
 )
 from dynamo_lite.records.code_origin import is_module_call
-from dynamo_lite.records.graph import DENSE
+from dynamo_lite.records.graph import DENSE, GraphBuilder
 from dynamo_lite.records.subgraphs import BACKWARD
 from dynamo_lite.runtime.shared_memory import memory_of, share_memory
 from dynamo_lite.variables.core.attributes import MethodVariable
@@ -108,9 +108,9 @@ def check_collective(tx: Translator, name: str) -> None:
     tx.graph.communicates = True
 
 
-def check_write(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:
+def check_write(graph: GraphBuilder, name: str, mutated: Sequence[torch.Tensor]) -> None:
     """Break the graph before an operator that mutates these tensors, if the graph can't have it."""
-    if tx.graph.fails_handled and not tx.graph.can_restore_inputs(mutated):
+    if graph.fails_handled and not graph.can_restore_inputs(mutated):
         unsupported(FailureAndWrite(name))
 
 

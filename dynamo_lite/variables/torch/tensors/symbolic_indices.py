@@ -9,6 +9,7 @@ from typing import TypeGuard
 import torch
 
 from dynamo_lite.insight.break_reasons import DataDependentValue, FailsInPython, FailureAndWrite, OperatorFailed
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.subgraphs import is_mapped
 from dynamo_lite.runtime import graph_functions
 from dynamo_lite.shapes.expressions import symbolic_shapes
@@ -85,19 +86,19 @@ def _select(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> Va
 @rewrites("getitem")
 def _getitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key = args
-    if _is_mapped_index(tx, tensor, key):
+    if _is_mapped_index(tx.graph, tensor, key):
         return record(tx, graph_functions.getitem_mapped, [tensor, _indices(key)], {})
     return _select(tx, tensor, key)
 
 
-def _is_mapped_index(tx: Translator, tensor: VariableTracker, key: VariableTracker) -> bool:
+def _is_mapped_index(graph: GraphBuilder, tensor: VariableTracker, key: VariableTracker) -> bool:
     """Whether an index without dimensions differs from one element to the next that a ``vmap`` maps over, so that
     indexing takes it for a tensor, not for a number."""
-    if not tx.graph.scope.is_nested or not isinstance(tensor, TensorVariable) or tensor.overloaded_arguments():
+    if not graph.scope.is_nested or not isinstance(tensor, TensorVariable) or tensor.overloaded_arguments():
         return False
     found = [each for each in _indices(key).items if isinstance(each, TensorVariable)]
     are_integers = all(each.cls is torch.Tensor and each.fake.dtype in _INTEGERS for each in found)
-    return are_integers and any(not each.fake.ndim and is_mapped(each.node, tx.graph.scope.nesting) for each in found)
+    return are_integers and any(not each.fake.ndim and is_mapped(each.node, graph.scope.nesting) for each in found)
 
 
 def _indices(key: VariableTracker) -> TupleVariable:
@@ -147,7 +148,7 @@ def _check_assigned_type(value: VariableTracker) -> None:
 def _setitem(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker | None:
     tensor, key, value = args
     _check_assigned_type(value.realize())
-    if _is_mapped_index(tx, tensor, key):
+    if _is_mapped_index(tx.graph, tensor, key):
         return record(tx, graph_functions.setitem_mapped, [tensor, _indices(key), value], {})
     _check_mask(tx, "an assignment", key, value)
     view = _select(tx, tensor, key)

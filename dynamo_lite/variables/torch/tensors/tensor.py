@@ -36,6 +36,7 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedValue,
 )
 from dynamo_lite.plan.rows import DeleteAttribute, Value
+from dynamo_lite.records.graph import GraphBuilder
 from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import leave_to_cpython
 from dynamo_lite.records.runtime_assertions import RuntimeAssertion
@@ -72,6 +73,7 @@ from dynamo_lite.variables.core.class_lookup import mro
 from dynamo_lite.variables.core.constant import CONSTANT_TYPES, ConstantVariable
 from dynamo_lite.variables.core.deferred_number import deferred_read
 from dynamo_lite.variables.core.deferred_text import text_of_tensor
+from dynamo_lite.variables.core.interfaces import Effects
 from dynamo_lite.variables.core.invariant_reads import is_read_later, refuse_read
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, INPLACE
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
@@ -338,7 +340,7 @@ class TensorVariable(GraphTensor):
         if setter is not None:
             setter(tx, self, value)
         elif class_lookup(self.cls, name) is MISSING and class_lookup(self.cls, "__setattr__") is object.__setattr__:
-            guard_class_lacks(tx, self.cls, name)
+            guard_class_lacks(tx.guards, self.cls, name)
             self.write(tx, name, value)
         else:
             unsupported(AttributeChange(self.describe(), name, "written"))
@@ -649,7 +651,7 @@ def _record_plain(
     fakes = [pair[1] for pair in pairs]
     fake_kwargs = {name: pair[1] for name, pair in named.items()}
     tensors = tensors_in([*fakes, *fake_kwargs.values()])
-    wrappers = _wrappers_among(tx, tensors, target)
+    wrappers = _wrappers_among(tx.graph, tensors, target)
     called = kind, target
     # The ``__torch_function__`` of such a wrapper has run, or is disabled.
     if any(overrides_torch_function(type(each)) for each in wrappers):
@@ -673,7 +675,7 @@ def _record_plain(
         if tx.graph.symbols.is_new(fake):
             tx.graph.define(tx.graph.call(*called, *operands, fake), fake)
         return tx.make(fake)
-    if isinstance(fake, torch.Size) or (not mutated and _is_metadata(tx, fake)):
+    if isinstance(fake, torch.Size) or (not mutated and _is_metadata(tx.graph, fake)):
         return tx.make(fake)
     if mutated:
         if name not in IN_PLACE_VIEWS:
@@ -687,8 +689,8 @@ def _record_plain(
     elif may_fail(target, name, tensors):
         check_failure(tx, operator_name(target))
     if mutated or hidden:
-        check_write(tx, operator_name(target), [*mutated, *hidden])
-        _check_frozen(tx, mutated)
+        check_write(tx.graph, operator_name(target), [*mutated, *hidden])
+        _check_frozen(tx.effects, mutated)
     node = tx.graph.call(*called, *operands, fake)
     tx.graph.define(node, fake)
     if mutated:
@@ -703,18 +705,18 @@ def _record_plain(
     return found
 
 
-def _wrappers_among(tx: Translator, tensors: list[torch.Tensor], target: object) -> list[torch.Tensor]:
+def _wrappers_among(graph: GraphBuilder, tensors: list[torch.Tensor], target: object) -> list[torch.Tensor]:
     """The instances of wrapper subclasses, if the function that an operator runs may have them."""
     wrappers = [each for each in tensors if type(each) is not FakeTensor and is_wrapper(each)]
-    if wrappers and not all(body.takes_wrappers for body in tx.graph.scope.nesting):
+    if wrappers and not all(body.takes_wrappers for body in graph.scope.nesting):
         unsupported(UnsupportedOperation(operator_name(target), "wrapper subclasses in an operator's function"))
     return wrappers
 
 
-def _check_frozen(tx: Translator, mutated: Iterable[torch.Tensor]) -> None:
+def _check_frozen(effects: Effects[VariableTracker], mutated: Iterable[torch.Tensor]) -> None:
     """Break the graph where a leaf was frozen if autograd records a write into it: the graph has a detached alias."""
     recorded = [fake for fake in mutated if fake.requires_grad]
-    for each in tx.effects.written if recorded else ():
+    for each in effects.written if recorded else ():
         frozen = each.before_freezing if isinstance(each, TensorVariable) else None
         if frozen is not None and any(share_memory(frozen[1], fake) for fake in recorded):
             leave_to_cpython(frozen[2], RequiresGradChange(each.describe()))
@@ -742,11 +744,11 @@ def _with_device(target: object, kwargs: Kwargs) -> Kwargs:
     return {**kwargs, "device": ConstantVariable(mode.device)}
 
 
-def _is_metadata(tx: Translator, fake: object) -> bool:
+def _is_metadata(graph: GraphBuilder, fake: object) -> bool:
     """Whether an operator's result is a tuple of numbers and texts, which need no node."""
     if type(fake) is not tuple or not all(isinstance(each, (int, bool, float, str, *SYMBOLIC)) for each in fake):
         return False
-    return not any(isinstance(each, SYMBOLIC) and tx.graph.symbols.is_new(each) for each in fake)
+    return not any(isinstance(each, SYMBOLIC) and graph.symbols.is_new(each) for each in fake)
 
 
 def wrap_as_input(attempt: Attempt, value: torch.Tensor, source: Source, cls: type | None = None) -> VariableTracker:
