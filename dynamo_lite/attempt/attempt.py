@@ -136,7 +136,8 @@ class Attempt:
 
     def state(self, kind: type[_Kept]) -> _Kept:
         """The one instance of a class that a room keeps for this attempt."""
-        return self._states.of(kind)
+        found: _Kept = self._states[kind]
+        return found
 
     def _node_origin(self) -> NodeOrigin | None:
         return None if self.innermost is None else self.innermost.node_origin()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-
-_State = TypeVar("_State")
+from typing import Any
 
 
 class RoomStates(dict[type, Any]):
     """One instance of each class, created when it is first asked for."""
 
-    def of(self, kind: type[_State]) -> _State:
-        found: _State | None = self.get(kind)
-        if found is None:
-            found = self[kind] = kind()
+    def __missing__(self, kind: type) -> Any:
+        found = self[kind] = kind()
         return found

@@ -278,7 +278,8 @@ class Planner:
 
     def state(self, kind: type[_State]) -> _State:
         """The one instance of a class that a room keeps for this plan."""
-        return self._states.of(kind)
+        found: _State = self._states[kind]
+        return found
 
     def replay_once(self, tracker: VariableTracker) -> None:
         """Plan the pending stores to an object now: a value is created from its new state."""
