@@ -146,7 +146,7 @@ def torch_errors_on_break() -> bool:
 
 
 @contextlib.contextmanager
-def patch(**changes: Any) -> Iterator[None]:
+def patch(**changes: object) -> Iterator[None]:
     """Set some settings for the duration of a ``with`` block, on all threads.
 
     Raises:

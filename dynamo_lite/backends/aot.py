@@ -28,7 +28,7 @@ def aot(
     example_inputs: list[Any],
     *,
     keep_inference_input_mutations: bool = True,
-    **compilers: Any,
+    **compilers: object,
 ) -> Callable[..., Any]:
     """Compile with ``aot_module_simplified``, whose keyword arguments ``compilers`` are: ``fw_compiler``,
     ``bw_compiler``, ``decompositions`` and so on.

@@ -86,7 +86,7 @@ def with_step_per_call(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """Start a new step of the CUDA graph trees at each outermost call of compiled code. A step may overwrite the
     outputs of the previous one, unless its backward is still to run."""
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: object) -> Any:
         now = _C.outermost_calls()
         if _last_step.call != now:
             _last_step.call = now

@@ -66,7 +66,7 @@ def _compiled_graph(compiled: Any, metadata: Any) -> Any:
     return inner
 
 
-def _is_idle(wrapper: types.FunctionType, metadata: Any) -> bool:
+def _is_idle(wrapper: types.FunctionType, metadata: object) -> bool:
     maker = wrapper.__code__.co_qualname.partition(".")[0]
     return (
         wrapper.__globals__.get("__name__", "").startswith("torch.")
@@ -75,7 +75,7 @@ def _is_idle(wrapper: types.FunctionType, metadata: Any) -> bool:
     )
 
 
-def _metadata(compiled: Any) -> Any:
+def _metadata(compiled: object) -> Any:
     """AOTAutograd's `ViewAndMutationMeta` of the graph: from this trace, or from its cache on disk."""
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:

@@ -277,7 +277,7 @@ def _known_of(node: torch.fx.Node) -> Hashable:
     return kind, numbers, value.requires_grad, value.is_leaf, value.is_conj(), value.is_neg(), value.is_inference()
 
 
-def _argument_key(argument: Any, number: dict[torch.fx.Node, int]) -> Hashable:
+def _argument_key(argument: object, number: dict[torch.fx.Node, int]) -> Hashable:
     if isinstance(argument, torch.fx.Node):
         return torch.fx.Node, number[argument]
     if isinstance(argument, slice):

@@ -40,7 +40,7 @@ def _entry_points() -> dict[str, EntryPoint]:
 def register_backend(fn: B, *, name: str | None = None) -> B: ...
 @overload
 def register_backend(fn: None = None, *, name: str | None = None) -> Callable[[B], B]: ...
-def register_backend(fn: Any = None, *, name: str | None = None) -> Any:
+def register_backend(fn: object = None, *, name: str | None = None) -> Any:
     """Register ``fn(gm: torch.fx.GraphModule, example_inputs: list) -> callable``. Returns ``fn``; without it, returns
     a decorator.
 

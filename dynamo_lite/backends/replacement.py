@@ -57,7 +57,7 @@ class _Replacement:
         self._trial: _Trial | None = None
         self.outstanding: weakref.WeakSet[_Backward] = weakref.WeakSet()
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: object) -> Any:
         is_timed = self._advance()
         way = self._way
         if not is_timed:
@@ -117,7 +117,7 @@ class _Replacement:
         if switch is not None:
             switch.current = self._compiled[way]
 
-    def _watch(self, results: Sequence[Any], timing: _Timing | None) -> None:
+    def _watch(self, results: Sequence[object], timing: _Timing | None) -> None:
         """Note that a backward is outstanding, if results have one."""
         nodes = {each.grad_fn for each in results if isinstance(each, torch.Tensor) and each.grad_fn is not None}
         if nodes:

@@ -166,7 +166,7 @@ def _read(saved_graph: _Graph) -> torch.fx.GraphModule:
 
 
 class _Pickler(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:
         if isinstance(value, torch._ops.OpOverload):
             packet = value._schema.name.partition("::")
             return _operator, (packet[0], packet[2], value._overloadname)

@@ -65,7 +65,7 @@ class _CompiledForward:
 
 
 @binds(_CompiledForward, classes=True)
-def _bind_forward(tx: Translator, raw: Any, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
+def _bind_forward(tx: Translator, raw: object, name: str, obj: Any, cls: type, owner: type) -> VariableTracker:
     """Traces the original's ``forward``."""
     if obj is None:
         unsupported(UnsupportedAttribute(f"class {cls.__qualname__}", name))

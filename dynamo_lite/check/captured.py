@@ -152,7 +152,7 @@ class Captured:
         self._fn = compiled_by_torch(fn) or fn
         self._call, self._owner = observe(fn, self.record.observer, backend=backend, dynamic=dynamic)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         limit = max(config.recompile_limit, len(self.record.observer.recompiles) + 2)
         with config.patch(recompile_limit=limit, internal_errors="raise"), self.record.call():
             check_runs_at_call(self._fn, must=True)
@@ -177,7 +177,7 @@ class Captured:
             for module, mode in modes:
                 module.training = mode
 
-    def _differentiate(self, result: Any) -> None:
+    def _differentiate(self, result: object) -> None:
         tensors = [each for each in tree_leaves(result) if isinstance(each, torch.Tensor) and each.requires_grad]
         if tensors:
             torch.autograd.backward(tensors, [torch.ones_like(each) for each in tensors])

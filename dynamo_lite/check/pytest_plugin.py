@@ -181,7 +181,7 @@ def _compile_nothing(fn: object, settings: dict[str, Any]) -> None:
         _fail("a test that captures what it calls can't do so in a block of dl.optimize or dl.enable: leave that out")
 
 
-def _as_written(fn: Callable[..., Any], **settings: Any) -> Callable[..., Any]:
+def _as_written(fn: Callable[..., Any], **settings: object) -> Callable[..., Any]:
     """What torch.compile was given, too."""
     return fn
 

@@ -104,7 +104,7 @@ def _call(captured: tuple[FunctionType], args: tuple[object, ...], kwargs: dict[
     return (_active[-1].compiled(function) if _active else function)(*args, **kwargs)
 
 
-def compiled_by_torch(fn: Any) -> Any:
+def compiled_by_torch(fn: object) -> Any:
     """The original of a function or module that torch.compile returned; None for anything else."""
     if isinstance(fn, FunctionType):
         return vars(fn)["_torchdynamo_orig_callable"] if _is_torch_compiled(fn) else None
@@ -143,14 +143,14 @@ def _settings(context: Any) -> dict[str, Any]:
     return settings | dict(fullgraph=bool(context.fullgraph), dynamic=context._dynamic)
 
 
-def _unwrapped(backend: Any) -> Any:
+def _unwrapped(backend: object) -> Any:
     """A backend without the wrappers that torch has put around it."""
     while hasattr(backend, "_torchdynamo_orig_backend"):
         backend = backend._torchdynamo_orig_backend
     return backend
 
 
-def _backend(backend: Any) -> dict[str, Any]:
+def _backend(backend: object) -> dict[str, Any]:
     """The ``backend=`` and ``options=`` for a backend of torch's: ours of that name, else the callable itself."""
     if isinstance(backend, torch._TorchCompileInductorWrapper) and backend.compiler_name == "inductor":
         return dict(backend="inductor", options=dict(backend.config) or None)

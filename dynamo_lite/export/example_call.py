@@ -39,7 +39,7 @@ class Program:
         """Name of a parameter that the example call passes -> its value."""
         self.caller = self._make_caller(args, kwargs)
 
-    def _make_caller(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
+    def _make_caller(self, args: tuple[object, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
         """Generate the function of the given arguments that calls the program."""
         passed = []
         positional = [each for each in self.parameters if each.kind <= each.POSITIONAL_OR_KEYWORD]

@@ -129,7 +129,7 @@ def _is_same_constant(value: Any, wanted: Any) -> bool:
     return bool(value == wanted) if kind in _BY_VALUE else value is wanted
 
 
-def _has_keys(value: Any, wanted: tuple[Any, ...]) -> bool:
+def _has_keys(value: Any, wanted: tuple[object, ...]) -> bool:
     keys = tuple(dict.keys(value))
     return len(keys) == len(wanted) and all(one is other or one == other for one, other in zip(keys, wanted))
 
@@ -183,7 +183,7 @@ class ValueGuard:
         wanted, given = _TEXTS[self.kind]
         return f"was {in_words(wanted, self.wanted)} when this was exported, and is {in_words(given, value)}"
 
-    def _tensor_fault(self, value: Any) -> str | None:
+    def _tensor_fault(self, value: object) -> str | None:
         given = TensorMetadata.of(value) if isinstance(value, torch.Tensor) else None
         found = f"of type {type(value).__name__}" if given is None else given.describe_unlike(self.wanted)
         return f"was {self.wanted.describe_unlike(given)} when this was exported, and is {found}"
@@ -343,7 +343,7 @@ class CheckedSignature(CodeGen):
         self.check(*values.values())
         return (*(value for name, value in values.items() if name != starred), *values.get(starred, ()))
 
-    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: Any) -> str:
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, **options: object) -> str:
         declared = [
             each
             if each.default is each.empty or type(each.default) in _LITERAL_DEFAULTS
@@ -400,7 +400,7 @@ def _graph_of(rows: list[Row], codegen: CodeGen) -> torch.fx.Graph:
     graph = torch.fx.Graph()
     nodes: dict[str, torch.fx.Node] = {}
 
-    def resolve(value: Any) -> Any:
+    def resolve(value: object) -> Any:
         return nodes[value.name] if isinstance(value, _Reference) else value
 
     for op, name, target, args, kwargs in rows:

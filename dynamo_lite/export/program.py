@@ -44,7 +44,7 @@ from .outer_graph import OuterGraph
 
 @disabled_function
 def export(
-    fn: Callable[..., Any], *args: Any, aten_graph: bool = False, dynamic: bool = False, **kwargs: Any
+    fn: Callable[..., Any], *args: object, aten_graph: bool = False, dynamic: bool = False, **kwargs: object
 ) -> tuple[torch.fx.GraphModule, list[str]]:
     """Trace ``fn(*args, **kwargs)``, without running it, into one graph module with the signature of ``fn``.
 

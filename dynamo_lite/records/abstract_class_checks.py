@@ -29,7 +29,7 @@ class AbstractClassChecks:
         when the results were last valid, `get_cache_token`]. Empty before the first check."""
         self._checks: list[tuple[Check, tuple[weakref.ref[Any], ...], Any]] = []
 
-    def make(self, check: Check, *classes: Any) -> Any:
+    def make(self, check: Check, *classes: object) -> Any:
         """Make a check and record its result: a plain value, or one of the classes."""
         self.token = self.token or [get_cache_token(), get_cache_token]
         result = check(*classes)
@@ -37,7 +37,7 @@ class AbstractClassChecks:
         return result
 
     @staticmethod
-    def _without_reference(result: Any) -> Any:
+    def _without_reference(result: object) -> Any:
         return id(result) if isinstance(result, type) else result
 
     def renew(self) -> bool:

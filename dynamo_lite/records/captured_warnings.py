@@ -103,7 +103,7 @@ class _CapturedWarnings:
         self.threads = {thread: captured for thread, captured in self.threads.items() if thread == mine}
         self._restore()
 
-    def _note(self, message: Any, category: Any, filename: str, lineno: int, *rest: Any) -> None:
+    def _note(self, message: Any, category: object, filename: str, lineno: int, *rest: object) -> None:
         mine = self.threads.get(threading.get_ident())
         if mine is None:
             self._show(message, category, filename, lineno, *rest)

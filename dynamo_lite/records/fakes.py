@@ -76,7 +76,7 @@ _cache: dict[tuple[Any, ...], _Results] = {}
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_cacheable(func: Any) -> bool:
+def _is_cacheable(func: object) -> bool:
     """Whether the result of an operator follows from the metadata of its arguments."""
     if not isinstance(func, torch._ops.OpOverload) or func.namespace != "aten" or func._schema.is_mutable:
         return False
@@ -84,7 +84,7 @@ def _is_cacheable(func: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_composite_in_python_too(func: Any) -> bool:
+def _is_composite_in_python_too(func: object) -> bool:
     """Whether an operator calls others, by a kernel in C++ and by one in Python. Out of inference mode the first runs
     before the mode is asked; it may return its argument where the other copies that (dropout in evaluation)."""
     if not isinstance(func, torch._ops.OpOverload) or DispatchKey.CompositeImplicitAutograd not in func.py_kernels:
@@ -235,11 +235,11 @@ class _CachedDispatch:
                 return False
         return True
 
-    def _add_named_to_key(self, kwargs: Mapping[str, Any], key: list[Any]) -> bool:
+    def _add_named_to_key(self, kwargs: Mapping[str, object], key: list[Any]) -> bool:
         key += kwargs
         return self._add_to_key(kwargs.values(), key)
 
-    def _recreate(self, results: _Results, args: Sequence[Any]) -> Any:
+    def _recreate(self, results: _Results, args: Sequence[object]) -> Any:
         fakes = [None if each is None else self._fake(each, args) for each in results.tensors]
         return fakes[0] if results.sequence is None else results.sequence(fakes)
 
@@ -269,7 +269,7 @@ class _CachedDispatch:
             meta = torch.empty(0, dtype=fake.dtype, device="meta")
             return meta.set_(fake.untyped_storage(), offset, size, stride)
 
-    def _described(self, result: Any, args: Sequence[Any], is_view: bool, is_symbolic: bool) -> _Results | None:
+    def _described(self, result: Any, args: Sequence[object], is_view: bool, is_symbolic: bool) -> _Results | None:
         """The description of a result from which it can be recreated; None if it can't."""
         kind = type(result)
         sequence = kind if kind in (list, tuple) else getattr(kind, "_make", None)
@@ -321,7 +321,7 @@ def _plain_keys(device: torch.device, dtype: torch.dtype) -> int:
         return torch._C._dispatch_keys(torch.empty(0, dtype=dtype, device=device)).raw_repr()
 
 
-def _aliasing(args: Sequence[Any], found: list[Any]) -> list[int]:
+def _aliasing(args: Sequence[object], found: list[Any]) -> list[int]:
     """For each tensor the index of the first one with the same memory."""
     memory = [memory_of(each) for each in (*tree_leaves(args), *found)]
     return [memory.index(each) for each in memory]

@@ -148,7 +148,7 @@ _COPIED_BYTES = 1 << 20
 """Inputs up to this size are copied before each call at little cost: statistics and counters, not activations."""
 
 
-def _node_name(target: Any) -> str | None:
+def _node_name(target: object) -> str | None:
     """The name that FX derives from a target by a regular expression, without one; None where FX has to derive it."""
     name = target if isinstance(target, str) else getattr(target, "__name__", None)
     return name if isinstance(name, str) and name.islower() and not name.startswith("__") else None
@@ -345,7 +345,7 @@ class GraphBuilder:
         if expression not in self._asserted:
             self._assert(expression, node)
 
-    def _assert(self, condition: Expression, node: Any) -> None:
+    def _assert(self, condition: Expression, node: object) -> None:
         self._asserted.add(condition)
         self.call("call_function", torch.ops.aten._assert_scalar.default, (node, str(condition)), {}, None)
         self.may_fail = True
@@ -446,7 +446,9 @@ class GraphBuilder:
                 return self.symbols.fake(mode, source, value, free)
             return fake_of(mode, value)
 
-    def call(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fake: Any) -> torch.fx.Node:
+    def call(
+        self, kind: str, target: object, args: tuple[Any, ...], kwargs: dict[str, Any], fake: object
+    ) -> torch.fx.Node:
         """Record an operator, whose result on fakes was ``fake``, in the thread's grad mode."""
         graph = self._follow_grad_mode(torch.is_grad_enabled())
         if self._modules or self.scope.is_nested:
@@ -470,7 +472,7 @@ class GraphBuilder:
         node.meta["example_value"] = fake
         return node
 
-    def _attribute(self, graph: torch.fx.Graph, value: Any) -> torch.fx.Node:
+    def _attribute(self, graph: torch.fx.Graph, value: object) -> torch.fx.Node:
         """The node of a value that can't stand in the graph's code as text."""
         name = f"constant{self._attributes}"
         self._attributes += 1
@@ -514,7 +516,7 @@ class GraphBuilder:
             self.drop(node)
         return is_last
 
-    def item(self, node: torch.fx.Node, index: int, fake: Any) -> torch.fx.Node:
+    def item(self, node: torch.fx.Node, index: int, fake: object) -> torch.fx.Node:
         """The node of one of several results."""
         return self._create(node.graph, "call_function", operator.getitem, (node, index), {}, fake)
 

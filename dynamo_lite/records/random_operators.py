@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
 
 import torch
 import torch.fx
 import torch.nn.functional as F
 
 
-def draws_nothing(op: str, target: Any) -> bool:
+def draws_nothing(op: str, target: object) -> bool:
     """Whether a node is known to draw no random numbers."""
     if op not in ("call_function", "call_method"):
         return op in ("placeholder", "output")
@@ -33,7 +32,7 @@ def may_draw(node: torch.fx.Node) -> bool:
 _ATTENTION = (F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention.default)
 
 
-def draws_by_tag(target: Any) -> bool:
+def draws_by_tag(target: object) -> bool:
     """Whether a node's target is an operator of torch's that draws random numbers."""
     return _draws(str(getattr(target, "__name__", target))) is True
 

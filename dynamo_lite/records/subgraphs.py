@@ -89,7 +89,7 @@ class Scope:
             found.meta["example_value"] = outer.meta["example_value"]
         return found
 
-    def placeholder(self, fake: Any) -> torch.fx.Node:
+    def placeholder(self, fake: object) -> torch.fx.Node:
         """A placeholder for an argument of the function."""
         node = self.graph.placeholder(f"given{len(self.parameters)}")
         node.meta["example_value"] = fake

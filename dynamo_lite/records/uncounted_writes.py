@@ -33,7 +33,7 @@ def may_be_uncounted(func: object) -> bool:
     return not isinstance(func, torch._ops.OpOverload) or func in _UNDECLARED or func._schema.is_mutable
 
 
-def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+def written(func: object, args: Sequence[object], kwargs: Mapping[str, object]) -> Iterator[torch.Tensor]:
     """The tensors that an operator writes into, by its schema and by what that doesn't declare. A higher-order operator
     may write into all inference tensors that it takes."""
     if not isinstance(func, torch._ops.OpOverload):
@@ -46,13 +46,15 @@ def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterat
             yield from tensors_in(map(given.get, _STATISTICS))
 
 
-def declared_writes(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+def declared_writes(
+    func: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]
+) -> list[torch.Tensor]:
     """The tensors that an operator writes into by its schema."""
     given, (_, declared) = _by_name(func, args, kwargs), _arguments(func)
     return tensors_in(map(given.get, declared))
 
 
-def _by_name(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(func: torch._ops.OpOverload, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, Any]:
     """An operator's arguments by their names in its schema."""
     return {**dict(zip(_arguments(func)[0], args)), **kwargs}
 

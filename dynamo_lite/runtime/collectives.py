@@ -9,12 +9,12 @@ import torch
 
 class _Wait(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, given: Any) -> torch.Tensor:
+    def forward(ctx: object, given: Any) -> torch.Tensor:
         tensor = given.trigger_wait()
         return tensor.view_as(tensor)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: object, *grads: torch.Tensor) -> torch.Tensor:
         return grads[0]
 
 

@@ -17,12 +17,12 @@ def is_distributed_class(cls: type) -> bool:
 
 
 def with_constants(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Callable[[Any], torch.Tensor]:
     """``function(tensor, *args, **kwargs)`` as a function of the tensor alone. It waits for a local tensor that a
     collective is still computing."""
 
-    def run(tensor: Any) -> torch.Tensor:
+    def run(tensor: object) -> torch.Tensor:
         result = function(tensor, *args, **kwargs)
         return waited(result) if isinstance(result, AsyncCollectiveTensor) else result
 

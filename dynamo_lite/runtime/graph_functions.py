@@ -58,7 +58,7 @@ def frozen(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.requires_grad_(False)
 
 
-def from_numpy_written(array: Any, writes: int) -> torch.Tensor:
+def from_numpy_written(array: object, writes: int) -> torch.Tensor:
     """``torch.from_numpy`` with the version counter set to the number of mutations so far."""
     tensor = torch.from_numpy(array)
     torch._C._autograd._unsafe_set_version_counter((tensor,), (writes,))
@@ -200,7 +200,7 @@ def lstm(*args: Any, **kwargs: Any) -> Any:
 
 
 def autograd_function(
-    name: str, bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: FunctionFacts, once: bool, *inputs: Any
+    name: str, bodies: Sequence[Body], extras: Sequence[torch.Tensor], facts: FunctionFacts, once: bool, *inputs: object
 ) -> Tensors:
     """``Function.apply`` of a user's class.
 
@@ -356,7 +356,7 @@ def flex_attention(
     mask: Body,
     score_extras: Tensors,
     mask_extras: Tensors,
-    block_mask: tuple[Any, ...],
+    block_mask: tuple[object, ...],
     scale: float | None,
     options: Sequence[tuple[str, Any]],
     *inputs: torch.Tensor,

@@ -74,7 +74,7 @@ def _method(cls: type, name: str) -> object:
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-def _reference(value: Any) -> Callable[[], object]:
+def _reference(value: object) -> Callable[[], object]:
     """A weak reference, if there can be one."""
     return weakref.ref(value) if type(value).__weakrefoffset__ else lambda: value
 
@@ -149,5 +149,5 @@ def _are_same(now: Values | None, before: Values) -> bool:
     return now is not None and all(map(_is_same, now, before))
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(one: object, other: object) -> bool:
     return one is other or type(one) is type(other) in (int, float) and one == other

@@ -91,7 +91,7 @@ class InOrder(TorchDispatchMode):
         super().__init__()
         self.may_draw = may_draw
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if func.namespace in ("c10d", "_c10d_functional"):
             raise OutOfOrder("it communicates with other processes")
         if not self.may_draw and torch.Tag.nondeterministic_seeded in func.tags:

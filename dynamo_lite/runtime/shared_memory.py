@@ -17,7 +17,7 @@ What names don't tell:
 from __future__ import annotations
 
 import itertools
-from typing import Any, overload
+from typing import overload
 
 import torch
 
@@ -31,7 +31,7 @@ MemoryRange = tuple[int, int, int]
 def memory_of(value: torch.Tensor) -> int: ...
 @overload
 def memory_of(value: object) -> int | None: ...
-def memory_of(value: Any) -> int | None:
+def memory_of(value: object) -> int | None:
     """The name of a tensor's memory; None for what is no tensor."""
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 

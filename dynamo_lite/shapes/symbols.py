@@ -257,7 +257,7 @@ class Symbols:
         unseen = expression.is_Symbol and expression not in self.places and expression not in self.of_data
         return bool(self.env.pending_fresh_unbacked_symbols) or unseen
 
-    def new_in(self, result: Any) -> dict[Symbol, Any]:
+    def new_in(self, result: object) -> dict[Symbol, Any]:
         """The unbacked symbols that an operator created -> their paths in its result."""
         pending = self.env.pending_fresh_unbacked_symbols
         if pending:
@@ -382,7 +382,7 @@ class Symbols:
             return SymbolicGuard(list(sources), program, text)
         return SymbolicGuard(list(sources), [*program, ("not",)], f"not {text}")
 
-    def _name(self, of: Any) -> str:
+    def _name(self, of: object) -> str:
         """The text of a place or expression in the user's terms."""
         if isinstance(of, ComputedInt):
             return of.formula.text(self._name)

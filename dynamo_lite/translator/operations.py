@@ -212,7 +212,7 @@ class Operations(_Base):
                 self.guard_distinct(each)
         return False
 
-    def _identical_constants(self, one: Any, other: Any) -> bool:
+    def _identical_constants(self, one: object, other: object) -> bool:
         """Whether two constants are one object. Break the graph for equal ones: only small integers are always one."""
         if type(one) is not type(other) or (one != other and (one == one or other == other)):
             return False

@@ -39,7 +39,7 @@ from .invariant_reads import check_class_attribute, check_written_class_attribut
 from .wrapping import LazyVariable
 
 
-def class_attribute(tx: Translator, cls: type, name: str, raw: Any) -> VariableTracker:
+def class_attribute(tx: Translator, cls: type, name: str, raw: object) -> VariableTracker:
     """The tracker of a raw class attribute, guarded if the class can change."""
     source = tx.guards.const(cls)
     if not is_immutable(cls):
@@ -52,7 +52,7 @@ def guard_class_lacks(guards: Guards, cls: type, name: str) -> None:
         guards.const(cls).check("type_lacks", name)
 
 
-def guard_class_attribute(guards: Guards, cls: type, name: str, raw: Any) -> None:
+def guard_class_attribute(guards: Guards, cls: type, name: str, raw: object) -> None:
     """Guard the result of `class_lookup`, `MISSING` included."""
     if raw is MISSING:
         guard_class_lacks(guards, cls, name)
@@ -82,7 +82,7 @@ def guarded_lookup(tx: Translator, cls: type, name: str) -> Any:
     return raw
 
 
-def guard_behind_instance(guards: Guards, cls: type, name: str, raw: Any) -> None:
+def guard_behind_instance(guards: Guards, cls: type, name: str, raw: object) -> None:
     """Guard that the class's attribute ``raw`` doesn't take precedence over the instance's."""
     if raw is MISSING:
         guard_class_lacks(guards, cls, name)
@@ -158,18 +158,18 @@ def attribute_name(tx: Translator, name: VariableTracker) -> str:
     return value
 
 
-def is_data_descriptor(raw: Any) -> bool:
+def is_data_descriptor(raw: object) -> bool:
     kind = type(raw)
     return class_lookup(kind, "__set__") is not MISSING or class_lookup(kind, "__delete__") is not MISSING
 
 
-def overrides_instance(raw: Any) -> bool:
+def overrides_instance(raw: object) -> bool:
     """Whether reads call the data descriptor. (One without ``__get__`` leaves reads to the instance.)"""
     return class_lookup(type(raw), "__get__") is not MISSING and is_data_descriptor(raw)
 
 
 def bind(
-    tx: Translator, raw: Any, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
+    tx: Translator, raw: object, name: str, obj: VariableTracker | None, cls: type, start: type | None = None
 ) -> VariableTracker:
     """``raw.__get__(obj, cls)`` of the class attribute ``name``. ``obj`` None: access through the class. ``start``: the
     class whose MRO was searched, if it isn't ``cls``."""
@@ -203,7 +203,7 @@ def bind(
 
 
 def _call_descriptor(
-    tx: Translator, raw: Any, name: str, owner: type, method: str, *args: VariableTracker
+    tx: Translator, raw: object, name: str, owner: type, method: str, *args: VariableTracker
 ) -> VariableTracker:
     """Call a method that user code defines for the descriptor ``raw``, the attribute ``name`` of ``owner``."""
     function = class_attribute(tx, type(raw), method, class_lookup(type(raw), method))
@@ -239,13 +239,13 @@ def binds(*kinds: type, classes: bool = False) -> Callable[[Binder], Binder]:
 
 @binds(types.FunctionType)
 def _bind_function(
-    tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type
+    tx: Translator, raw: object, name: str, obj: VariableTracker, cls: type, owner: type
 ) -> VariableTracker:
     return MethodVariable(class_attribute(tx, owner, name, raw), obj)
 
 
 @binds(classmethod, classes=True)
-def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
+def _bind_classmethod(tx: Translator, raw: object, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     function = _inner(tx, raw, name, owner, "__func__")
     kind = function.python_type()
     if class_lookup(kind, "__get__") is not MISSING and class_lookup(kind, "__call__") is MISSING:
@@ -256,11 +256,11 @@ def _bind_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: ty
 
 
 @binds(staticmethod, classes=True)
-def _bind_staticmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
+def _bind_staticmethod(tx: Translator, raw: object, name: str, obj: _Object, cls: type, owner: type) -> VariableTracker:
     return _inner(tx, raw, name, owner, "__func__")
 
 
-def _inner(tx: Translator, raw: Any, name: str, owner: type, inner: str) -> VariableTracker:
+def _inner(tx: Translator, raw: object, name: str, owner: type, inner: str) -> VariableTracker:
     """The function of a classmethod, staticmethod or property object, which is its attribute ``inner``."""
     value = getattr(raw, inner)
     if is_immutable(owner):
@@ -293,7 +293,7 @@ def _raise_as_property(
 
 
 @binds(types.MemberDescriptorType)
-def _bind_slot(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
+def _bind_slot(tx: Translator, raw: object, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
     guard_class_attribute(tx.guards, owner, name, raw)
     return _in_slot(tx, raw, name, obj, cls)
 
@@ -317,7 +317,9 @@ def _text_of_unset_slot(cls: type, name: str) -> str:
 
 
 @binds(types.GetSetDescriptorType)
-def _bind_getset(tx: Translator, raw: Any, name: str, obj: VariableTracker, cls: type, owner: type) -> VariableTracker:
+def _bind_getset(
+    tx: Translator, raw: object, name: str, obj: VariableTracker, cls: type, owner: type
+) -> VariableTracker:
     guard_class_attribute(tx.guards, owner, name, raw)
     return obj.c_attribute(tx, name)
 
@@ -348,7 +350,7 @@ def _bind_c_classmethod(tx: Translator, raw: Any, name: str, obj: _Object, cls: 
     return BuiltinMethodVariable(tx.make(cls), raw.__name__, None if raw.__name__ == name else raw)
 
 
-def bind_c_descriptor(tx: Translator, raw: Any, name: str, obj: VariableTracker) -> VariableTracker:
+def bind_c_descriptor(tx: Translator, raw: object, name: str, obj: VariableTracker) -> VariableTracker:
     """``raw.__get__(obj)`` of a getset or member descriptor that the program holds."""
     if isinstance(raw, types.GetSetDescriptorType):
         return obj.c_attribute(tx, name)

@@ -297,7 +297,7 @@ class VariableTracker:
         """Delete from the instance's ``__dict__`` or slot, which has it."""
         unsupported(AttributeChange(self.describe(), name, "deleted"))
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
         """The value in a slot, by its member descriptor ``raw``; None if the slot is empty."""
         unsupported(UnsupportedAttribute(self.describe(), name))
 

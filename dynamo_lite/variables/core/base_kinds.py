@@ -94,7 +94,7 @@ class InvariantVariable(VariableTracker):
         self.value = value
 
     @classmethod
-    def by_identity(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    def by_identity(cls, attempt: Attempt, value: object, source: Source) -> VariableTracker:
         """Wrap a value and guard its identity."""
         source.check("id", value)
         return cls(value, source)

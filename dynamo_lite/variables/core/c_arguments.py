@@ -24,7 +24,7 @@ _CREATED_EMPTY = (*EMPTY_SAMPLES, defaultdict, str, bytes, int, float, complex)
 class Raises(Protocol):
     """Raises exceptions in the traced program."""
 
-    def raise_error(self, cls: type[BaseException], *args: Any) -> NoReturn: ...
+    def raise_error(self, cls: type[BaseException], *args: object) -> NoReturn: ...
 
 
 _TYPES_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)

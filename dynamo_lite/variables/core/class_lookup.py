@@ -59,7 +59,7 @@ def owner_of(cls: type, name: str) -> type:
     return next((base for base in mro(cls) if name in own_namespace(base)), cls)
 
 
-def is_user_defined(raw: Any) -> bool:
+def is_user_defined(raw: object) -> bool:
     """Whether a raw special method (a function or any other object) was set in Python, and isn't a type's own in C."""
     return raw is not MISSING and raw is not None and identity(type(raw)) not in _DESCRIPTORS_IN_C
 

@@ -219,7 +219,7 @@ class ConstantIterator(IteratorVariable):
 
 
 @wraps_type(bool, *_SINGLETONS, *_OTHERS)
-def wrap_constant(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def wrap_constant(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     """A constant, guarded by identity if its type has few objects, otherwise by value."""
     source.check("id" if type(value) in _SINGLETONS else "equals", value)
     return ConstantVariable(value, source)

@@ -68,7 +68,7 @@ class DeferredNumberVariable(VariableTracker):
         """How many writes into tensors the graph had: a later one may change the tensor."""
         tx.attempt.deferred_reads.update(sites)
 
-    def _restart(self, *_: Any, **__: Any) -> Any:
+    def _restart(self, *_: object, **__: object) -> Any:
         """The program needs the number: in the next attempt, the graph breaks where it was read from a tensor."""
         raise Restart(NumbersRead(self.sites))
 

@@ -29,7 +29,7 @@ _Call = tuple[Callable[..., str], list[VariableTracker]]
 def _of_constant(operation: str, method: str) -> Callable[..., Any]:
     """A method that calls the same method of the text's constant, for ``operation``."""
 
-    def call(self: DeferredTextVariable, *args: Any) -> Any:
+    def call(self: DeferredTextVariable, *args: object) -> Any:
         return getattr(self._constant(operation), method)(*args)
 
     return call
@@ -141,7 +141,7 @@ def text_of_number(
     return DeferredTextVariable(tx, [(function, [number, *map(ConstantVariable, rest)])], None)
 
 
-def _formats(sample: Any, spec: str) -> bool:
+def _formats(sample: object, spec: str) -> bool:
     """Whether values like this one can be formatted by this specification."""
     try:
         format(sample, spec)

@@ -116,7 +116,7 @@ def is_created_by_reader(graph: GraphBuilder, body: Scope | None) -> bool:
     return body in nesting and not any(each.runs_later for each in nesting[nesting.index(body) + 1 :])
 
 
-def check_class_attribute(tx: Translator, cls: type, name: str, value: Any) -> None:
+def check_class_attribute(tx: Translator, cls: type, name: str, value: object) -> None:
     """Break the graph if an attribute of a class, not a method, that a backward reads isn't invariant."""
     if is_of_library(cls.__module__):
         is_invariant = name not in _assigned_attributes(cls)
@@ -180,7 +180,7 @@ def mutable_objects(value: VariableTracker) -> Iterator[VariableTracker]:
         yield value
 
 
-def is_of_library(module: Any) -> bool:
+def is_of_library(module: object) -> bool:
     """Whether a module is torch's, Triton's or the standard library's, which user code doesn't change."""
     return type(module) is str and module.partition(".")[0] in _LIBRARY
 
@@ -202,7 +202,7 @@ def _assigned_names(scope: Globals[VariableTracker]) -> frozenset[str]:
     return scope.assigned_names
 
 
-def _calls_globals(namespace: Mapping[str, Any]) -> bool:
+def _calls_globals(namespace: Mapping[str, object]) -> bool:
     return any("globals" in code.co_names for *_, code in _codes(namespace))
 
 
@@ -259,7 +259,7 @@ def find_in_root(tx: Translator, cell: Cell[VariableTracker]) -> tuple[Translato
     return next(((root, name) for name in root.original.co_cellvars if root.cells.get(name) is cell), (None, ""))
 
 
-def _owner(namespace: Mapping[str, Any], code: types.CodeType, name: str) -> types.CodeType | None:
+def _owner(namespace: Mapping[str, object], code: types.CodeType, name: str) -> types.CodeType | None:
     """The code of the enclosing function whose variable a free variable is."""
     around = (each for *path, last in _codes(namespace) if last is code for each in reversed(path))
     return next((each for each in around if name in each.co_cellvars), None)

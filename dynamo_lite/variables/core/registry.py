@@ -32,7 +32,7 @@ _RULES_OF_FUNCTIONS: list[Rule] = []
 """Those of the rules that apply to Python functions, which are called most."""
 
 
-def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callable[..., VariableTracker]]:
+def models(*callables: object) -> Callable[[Callable[..., VariableTracker]], Callable[..., VariableTracker]]:
     """Register how a call of each of these is traced."""
 
     def register(fn: Callable[..., VariableTracker]) -> Callable[..., VariableTracker]:
@@ -43,7 +43,7 @@ def models(*callables: Any) -> Callable[[Callable[..., VariableTracker]], Callab
     return register
 
 
-def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
+def _model_of(value: object, fn: Callable[..., VariableTracker]) -> Model:
     name = getattr(value, "__name__", str(value))
 
     def model(tx: Translator, args: Args, kwargs: Kwargs) -> VariableTracker:
@@ -55,12 +55,12 @@ def _model_of(value: Any, fn: Callable[..., VariableTracker]) -> Model:
     return model
 
 
-def models_raw(value: Any, model: Model) -> None:
+def models_raw(value: object, model: Model) -> None:
     """Register a model that takes ``(tx, args, kwargs)``."""
     _CALLS[identity(value)] = (value, model)
 
 
-def models_break(reason: BreakReason, *callables: Any) -> None:
+def models_break(reason: BreakReason, *callables: object) -> None:
     """Register callables whose calls break the graph."""
     for each in callables:
         models_raw(each, lambda tx, args, kwargs: unsupported(reason))
@@ -105,7 +105,7 @@ def find_closure_model(function: Any) -> Model | None:
     return None if row is None else functools.partial(row[1], function)
 
 
-def find_model(value: Any) -> Model | None:
+def find_model(value: object) -> Model | None:
     """The model of a callable; None if there is none."""
     row = _CALLS.get(identity(value))
     if row is not None:

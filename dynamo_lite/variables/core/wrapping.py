@@ -73,7 +73,7 @@ def wraps_if(predicate: Callable[[Any], bool], order: int = 50) -> Callable[[Wra
     return register
 
 
-def wrap(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def wrap(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     """The tracker of the real value at ``source``. An object has one tracker in an attempt, whatever aliases it has."""
     kind = type(value)
     comparable = class_compares_by_identity(kind)

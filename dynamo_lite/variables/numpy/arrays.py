@@ -221,7 +221,7 @@ def _for_graph(tx: Translator, variable: VariableTracker) -> VariableTracker:
     return variable
 
 
-def _checked(tx: Translator, expected: Any, recorded: VariableTracker, trial: Trial) -> VariableTracker:
+def _checked(tx: Translator, expected: object, recorded: VariableTracker, trial: Trial) -> VariableTracker:
     """The recorded result as an array, a scalar or a sequence of these, as ``expected``, which numpy returned."""
     recorded = recorded.realize()
     if isinstance(expected, (list, tuple)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import numpy
 
@@ -31,6 +30,6 @@ _ITERATOR = type(iter(numpy.zeros(1)))
 
 
 @wraps_if(_is_over_array, order=7)
-def _wrap_array_iterator(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_array_iterator(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     source.check("type", _ITERATOR)
     return ExistingArrayIterator(value, source)

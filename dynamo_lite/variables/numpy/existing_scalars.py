@@ -51,14 +51,14 @@ class ExistingScalar(NumpyScalarVariable):
         return repr(self.real)
 
 
-def _as_data(attempt: Attempt, value: Any, source: Source) -> NdarrayVariable:
+def _as_data(attempt: Attempt, value: object, source: Source) -> NdarrayVariable:
     """A scalar as a tensor without dimensions among the graph's inputs."""
     given = attempt.graph.input(source, tensor_of_scalar(value), tensor_of_scalar)
     return NdarrayVariable(TensorVariable(given.node, given.fake, torch.Tensor), True, source)
 
 
 @wraps_type(*SCALARS)
-def _wrap_scalar(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_scalar(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     """What calls pass is another object in each call. What the program keeps (globals) is guarded by identity, until it
     has changed. A scalar that has differed between calls is data: where Python needs its value, the graph breaks."""
     is_changed = attempt.shapes.has_changed(source, value)

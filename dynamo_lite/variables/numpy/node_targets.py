@@ -33,14 +33,14 @@ def numpy_dtype(dtype: torch.dtype) -> Any:
 def operator_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The target of a node: it calls a function of ``torch._numpy`` on tensors."""
 
-    def target(*args: Any, **named: Any) -> Any:
+    def target(*args: object, **named: object) -> Any:
         return _tensors(function(*_arrays(args), **_arrays(named)))
 
     target.__name__ = target.__qualname__ = f"numpy_{name}"
     return target
 
 
-def _arrays(values: Any) -> Any:
+def _arrays(values: object) -> Any:
     if isinstance(values, torch.Tensor):
         return _Array(values)
     if isinstance(values, (list, tuple)):
@@ -48,7 +48,7 @@ def _arrays(values: Any) -> Any:
     return {name: _arrays(value) for name, value in values.items()} if isinstance(values, dict) else values
 
 
-def _tensors(values: Any) -> Any:
+def _tensors(values: object) -> Any:
     if isinstance(values, _Array):
         return values.tensor
     return type(values)(map(_tensors, values)) if isinstance(values, (list, tuple)) else values
@@ -66,20 +66,22 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
     return _Array(torch.nn.functional.pad(array.tensor, flat, value=constant_values))
 
 
-def _divide(one: Any, other: Any) -> Any:
+def _divide(one: Any, other: object) -> Any:
     """``torch._numpy`` divides integers in torch's default dtype, and numpy in float64."""
     if not any(map(_is_inexact, (one, other))):
         one = one.astype("float64") if isinstance(one, _Array) else float(one)
     return _torch_numpy.divide(one, other)
 
 
-def _is_inexact(value: Any) -> bool:
+def _is_inexact(value: object) -> bool:
     if isinstance(value, _Array):
         return value.tensor.is_floating_point() or value.tensor.is_complex()
     return isinstance(value, (float, complex))
 
 
-def _argsort(array: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def _argsort(
+    array: object, axis: object = -1, kind: object = None, order: object = None, *, stable: object = None
+) -> Any:
     if order is not None or not (stable or kind in ("stable", "mergesort")):
         raise ValueError('equal items come in another order, except for kind="stable"')
     return _torch_numpy.argsort(array, axis, "stable")
@@ -133,7 +135,7 @@ _MODULES: tuple[tuple[Any, Any, frozenset[str] | None], ...] = (
 """Modules of numpy and torch, and their functions with one result that never raise because of the data (None: all)."""
 
 
-def call_method(name: str, array: Any, *args: Any, **named: Any) -> Any:
+def call_method(name: str, array: object, *args: object, **named: object) -> Any:
     return getattr(array, name)(*args, **named)
 
 

@@ -74,7 +74,7 @@ class Trial(NamedTuple):
             if isinstance(ones, numpy.ndarray):
                 ones.flags.writeable = True
 
-    def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
+    def sizes(self, numbers: Iterable[object]) -> tuple[int, ...]:
         return tuple(map(self.size, numbers))
 
     def differs(self, difference: str) -> NoReturn:
@@ -152,7 +152,7 @@ _COMPUTED: set[tuple[Any, ...]] = set()
 
 
 def _check_kernel(
-    trial: Trial, target: Callable[..., Any], args: list[Any], named: dict[str, Any], expected: Any
+    trial: Trial, target: Callable[..., Any], args: list[Any], named: dict[str, Any], expected: object
 ) -> None:
     """Compute torch's version. If there are no arrays among the arguments, the items are compared too."""
     numbers = [(type(each), repr(each)) for each in (*args, *named.values()) if isinstance(each, _NUMBERS)]
@@ -175,7 +175,7 @@ _COMPARING = frozenset("lt le eq ne gt ge clip where isclose full_like".split())
 """Functions, in addition to ufuncs, that convert a number to an array's dtype."""
 
 
-def _check_numbers(trial: Trial, real: Any, values: list[Any]) -> None:
+def _check_numbers(trial: Trial, real: object, values: list[Any]) -> None:
     """Break where torch's version gives other results for some items, which a trial on ones doesn't show."""
     kinds = {ones.dtype.kind for _, ones in trial.arrays}
     if isinstance(real, numpy.ufunc) or trial.name in _COMPARING:

@@ -45,11 +45,11 @@ def _pick(
     return default
 
 
-def min_(*args: Any, key: Key | None = None, default: object = _MISSING) -> Any:
+def min_(*args: object, key: Key | None = None, default: object = _MISSING) -> Any:
     return _pick(lambda a, b: a < b, "min", args, key, default)
 
 
-def max_(*args: Any, key: Key | None = None, default: object = _MISSING) -> Any:
+def max_(*args: object, key: Key | None = None, default: object = _MISSING) -> Any:
     return _pick(lambda a, b: a > b, "max", args, key, default)
 
 

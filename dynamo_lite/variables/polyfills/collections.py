@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
 
-def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[Any]) -> None:
+def count_elements(mapping: MutableMapping[Any, int], iterable: Iterable[object]) -> None:
     for element in iterable:
         mapping[element] = mapping.get(element, 0) + 1
 

@@ -17,7 +17,7 @@ from typing import Any
 # -- strings -----------------------------------------------------------------------------------------------------------
 
 
-def _percent(self: Any, values: Any, /) -> str:
+def _percent(self: Any, values: object, /) -> str:
     template = str.__str__(self)
     text = template.__mod__(values)  # without __rmod__ of the values' class
     return self if template and "%" not in template else text
@@ -121,7 +121,7 @@ def _copy_of_deque(self: Any, /) -> Any:
     return made
 
 
-def _add_deques(self: Any, other: Any, /) -> Any:
+def _add_deques(self: object, other: object, /) -> Any:
     if not isinstance(other, deque):
         raise TypeError(f'can only concatenate deque (not "{type(other).__name__}") to deque')
     made = _copy_of_deque(self)
@@ -129,7 +129,7 @@ def _add_deques(self: Any, other: Any, /) -> Any:
     return made
 
 
-def _repeat_deque(self: Any, count: Any, /) -> Any:
+def _repeat_deque(self: object, count: Any, /) -> Any:
     times = operator.index(count)
     made = _copy_of_deque(self)
     return _repeat_in_place(made, times)
@@ -153,14 +153,14 @@ def _merging(base: type, create: Callable[[Any, Any], Any], update: Callable[[An
     """``|`` of dicts. ``create``: from the operand of the type, the left one if both are, and the left operand, a dict
     with the items of that."""
 
-    def merged(self: Any, other: Any, /) -> Any:
+    def merged(self: object, other: object, /) -> Any:
         if not isinstance(other, dict):
             return NotImplemented
         made = create(self, self)
         update(made, other)
         return made
 
-    def merged_into(self: Any, other: Any, /) -> Any:
+    def merged_into(self: object, other: object, /) -> Any:
         if not isinstance(other, dict):
             return NotImplemented
         made = create(other if isinstance(other, base) else self, other)
@@ -182,7 +182,7 @@ def _copy_of_dict(self: Any, /) -> Any:
 _factory_of: Any = defaultdict.__dict__["default_factory"]
 
 
-def _init_defaultdict(self: Any, factory: Any = None, /, *args: Any, **named: Any) -> None:
+def _init_defaultdict(self: Any, factory: object = None, /, *args: Any, **named: Any) -> None:
     if factory is not None and not callable(factory):
         raise TypeError("first argument must be callable or None")
     if len(args) > 1:
@@ -202,7 +202,7 @@ def _copy_of_defaultdict(self: Any, /) -> Any:
 _MISSING: Any = object()
 
 
-def _update_ordered(self: Any, other: Any = (), /, **named: Any) -> None:
+def _update_ordered(self: Any, other: Any = (), /, **named: object) -> None:
     if type(other) is dict:
         for key, value in other.items():
             self[key] = value
@@ -218,7 +218,7 @@ def _update_ordered(self: Any, other: Any = (), /, **named: Any) -> None:
         self[key] = value
 
 
-def _update_in_place(self: Any, other: Any, /) -> Any:
+def _update_in_place(self: object, other: object, /) -> Any:
     _update_ordered(self, other)
     return self
 

@@ -22,12 +22,12 @@ def is_initialized() -> bool:
     return distributed_c10d._world._default_pg is not None
 
 
-def check_collective(name: str, op: Any, group: Group, *tensors: torch.Tensor) -> Any:
+def check_collective(name: str, op: object, group: Group, *tensors: torch.Tensor) -> Any:
     """Stands for a check: the graph breaks before a call of ``name`` that differs from the functional collective.
     Returns the name of the reduction ``op``, None for None."""
 
 
-def _checked(name: str, op: Any, group: Group | None, *tensors: torch.Tensor) -> tuple[Group, Any]:
+def _checked(name: str, op: object, group: Group | None, *tensors: torch.Tensor) -> tuple[Group, Any]:
     """The group (the default group for None) and the name of the reduction, after the checks. A collective in a block
     that coalesces collectives breaks the graph."""
     group = distributed_c10d._group_or_default_group(group)
@@ -69,7 +69,7 @@ def _gathered(tensor: torch.Tensor, group: Group) -> torch.Tensor:
 
 
 def all_reduce(
-    tensor: torch.Tensor, op: Any = dist.ReduceOp.SUM, group: Group | None = None, async_op: bool = False
+    tensor: torch.Tensor, op: object = dist.ReduceOp.SUM, group: Group | None = None, async_op: bool = False
 ) -> Work | None:
     group, reduction = _checked("all_reduce", op, group, tensor)
     result = torch.ops._c10d_functional.all_reduce(tensor, reduction, group.group_name)
@@ -97,7 +97,7 @@ def all_gather(
 def reduce_scatter_single(
     output: torch.Tensor,
     input: torch.Tensor,
-    op: Any = dist.ReduceOp.SUM,
+    op: object = dist.ReduceOp.SUM,
     group: Group | None = None,
     async_op: bool = False,
 ) -> Work | None:
@@ -135,7 +135,7 @@ def broadcast(
     return _finish(result, (tensor,), async_op)
 
 
-def resolve_group(group: Any, tag: str = "") -> Group | str:
+def resolve_group(group: object, tag: str = "") -> Group | str:
     """The group, or its name, for an argument that functional collectives take for a group."""
     if isinstance(group, (dist.ProcessGroup, str)):
         return group

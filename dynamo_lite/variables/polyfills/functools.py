@@ -9,7 +9,7 @@ from typing import Any
 _MISSING = object()
 
 
-def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /) -> Any:
+def reduce(function: Callable[[Any, Any], Any], iterable: Iterable[object], initial: object = _MISSING, /) -> Any:
     items = iter(iterable)
     if initial is _MISSING:
         initial = next(items, _MISSING)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def heappush(heap: list[Any], item: Any, /) -> None:
+def heappush(heap: list[Any], item: object, /) -> None:
     heap.append(item)
     _sift_down(heap, 0, len(heap) - 1)
 
@@ -20,7 +20,7 @@ def heappop(heap: list[Any], /) -> Any:
     return heapreplace(heap, last) if heap else last
 
 
-def heapreplace(heap: list[Any], item: Any, /) -> Any:
+def heapreplace(heap: list[Any], item: object, /) -> Any:
     if not heap:
         raise IndexError("index out of range")
     smallest = heap[0]
@@ -29,7 +29,7 @@ def heapreplace(heap: list[Any], item: Any, /) -> Any:
     return smallest
 
 
-def heappushpop(heap: list[Any], item: Any, /) -> Any:
+def heappushpop(heap: list[Any], item: object, /) -> Any:
     return heapreplace(heap, item) if heap and heap[0] < item else item
 
 

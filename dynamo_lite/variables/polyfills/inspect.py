@@ -12,7 +12,7 @@ _static_mro, _dict_of_class = type.__dict__["__mro__"].__get__, type.__dict__["_
 _NO_WRAPPERS: Any = type if sys.version_info >= (3, 13) else ()
 
 
-def unwrap(func: Any, *, stop: Callable[[Any], object] | None = None) -> Any:
+def unwrap(func: object, *, stop: Callable[[Any], object] | None = None) -> Any:
     """``inspect.unwrap``, without its limit on the length of chains, which no trace reaches."""
     first, seen = func, [func]
     while not isinstance(func, _NO_WRAPPERS) and hasattr(func, "__wrapped__"):

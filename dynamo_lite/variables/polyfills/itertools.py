@@ -86,7 +86,7 @@ def repeat(object: T, times: int | None = None) -> Iterator[T]:
 
 
 def accumulate(
-    iterable: Iterator[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
+    iterable: Iterator[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: object = None
 ) -> Iterator[Any]:
     total = next(iterable, _MISSING) if initial is None else initial
     if total is _MISSING:

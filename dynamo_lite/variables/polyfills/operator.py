@@ -21,7 +21,7 @@ def delitem(a: Any, b: object, /) -> None:
     del a[b]
 
 
-def prod(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
+def prod(iterable: Iterable[object], /, *, start: Any = 1) -> Any:
     for item in iterable:
         start = start * item
     return start

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def substitute(
-    function: Callable[[re.Match[Any]], Any], found: Sequence[tuple[Any, re.Match[Any]]], rest: Any, empty: Any
+    function: Callable[[re.Match[Any]], Any], found: Sequence[tuple[Any, re.Match[Any]]], rest: object, empty: Any
 ) -> Any:
     """``Pattern.sub`` with a function. ``found``: the text before each match, and the match; ``rest``: the text behind
     the last one; ``empty``: an empty text."""

@@ -9,7 +9,7 @@ It = TypeVar("It", bound=Iterator[Any])
 
 
 def create_generator(
-    function: Callable[..., Any], starts: bool, cells: tuple[Any, ...], *values: Any
+    function: Callable[..., Any], starts: bool, cells: tuple[object, ...], *values: object
 ) -> Generator[Any, Any, Any]:
     """A generator; if it ``starts``, it is suspended at its first ``yield``. ``function`` returns the generator
     function with these cells as its closure."""
@@ -17,7 +17,7 @@ def create_generator(
     return advance_iterator(generator, int(starts))
 
 
-def create_object(cls: type, names: Iterable[str], *values: Any) -> Any:
+def create_object(cls: type, names: Iterable[str], *values: object) -> Any:
     """An instance of ``cls`` with these attributes, without running ``__init__``."""
     made: Any = object.__new__(cls)
     for name, value in zip(names, values):

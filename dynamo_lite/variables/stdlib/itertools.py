@@ -274,7 +274,7 @@ def _product(tx: Translator, *iterables: VariableTracker, **named: VariableTrack
     return _create_combinations(tx, itertools.product, iterables, named)
 
 
-def _model_combinations(kind: Any) -> None:
+def _model_combinations(kind: object) -> None:
     @models(kind)
     def model(tx: Translator, iterable: VariableTracker, r: VariableTracker | None = None) -> VariableTracker:
         return _create_combinations(tx, kind, [iterable], {} if r is None else {"r": r})

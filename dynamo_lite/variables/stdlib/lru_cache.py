@@ -45,7 +45,7 @@ from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 WRAPPER: type = functools._lru_cache_wrapper
 
 
-def _cache_of(wrapper: Any) -> dict[Any, Any]:
+def _cache_of(wrapper: object) -> dict[Any, Any]:
     """The dict of a wrapper's entries: results, or links of a linked list if the cache's size is limited. It is the
     last dict among the referents, behind the cached results, which may be dicts too."""
     attributes = wrapper.__dict__
@@ -57,7 +57,7 @@ def _keyword_mark() -> object:
     """The object that separates positional from keyword arguments in a key."""
 
     @functools.lru_cache(None)
-    def probe(**named: Any) -> None:
+    def probe(**named: object) -> None:
         return None
 
     probe(a=1)

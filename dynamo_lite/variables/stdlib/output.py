@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from dynamo_lite.insight.break_reasons import OutputCall
 from dynamo_lite.variables.core.base import Translator, VariableTracker, unsupported
@@ -23,6 +22,8 @@ def _input(tx: Translator, *args: VariableTracker) -> VariableTracker:
 
 
 @models(logging.Logger._log)
-def _log(tx: Translator, logger: VariableTracker, level: VariableTracker, *args: Any, **kwargs: Any) -> VariableTracker:
+def _log(
+    tx: Translator, logger: VariableTracker, level: VariableTracker, *args: object, **kwargs: object
+) -> VariableTracker:
     """Emits a record. ``Logger.warning`` and the like call it if the logger is enabled for the level."""
     unsupported(OutputCall(f"Logger.{_LEVELS.get(tx.python_value(level), 'log')}"))

@@ -5,7 +5,6 @@ the graph and the side effects, before whatever else of the frame runs in CPytho
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from dynamo_lite.insight.break_reasons import UnknownCall
 from dynamo_lite.sources.source import Source
@@ -35,7 +34,7 @@ class LockVariable(OpaqueVariable):
 
 
 @wraps_type(*_LOCKS, *_LOCKS_IN_PYTHON)
-def _wrap_lock(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_lock(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     source.check_type(value)
     return LockVariable(value, source, "other threads may hold it")
 

@@ -95,7 +95,7 @@ class ModuleVariable(InvariantVariable):
             unsupported(LazyImport(submodule))
         tx.guards.const(pending).check("set_lacks", submodule)
 
-    def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
+    def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
         if name != "__dict__":
             return super().slot_get(tx, name, raw)
         if is_read_later(tx):

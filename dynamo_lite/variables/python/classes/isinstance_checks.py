@@ -146,7 +146,7 @@ _NEVER_OPAQUE = (torch.Tensor, torch.nn.Parameter, int, float, complex, bool, st
 """Classes that can't be registered as torch's opaque types."""
 
 
-def _is_never_opaque(kind: type, cls: Any) -> bool:
+def _is_never_opaque(kind: type, cls: object) -> bool:
     """Whether torch's hook for a class like ``ProcessGroup`` looks at the type alone: it wraps objects of such classes
     only while it traces programs itself."""
     return any(kind is each for each in _NEVER_OPAQUE) or cls is not CustomClassBase and kind is not FakeScriptObject

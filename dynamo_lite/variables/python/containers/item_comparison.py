@@ -56,7 +56,7 @@ class ItemComparison:
     def stand_ins(self, items: Iterable[VariableTracker]) -> list[StandIn]:
         return [StandIn(self, item) for item in items]
 
-    def call(self, method: Callable[..., Any], *args: Any) -> Any:
+    def call(self, method: Callable[..., Any], *args: object) -> Any:
         """Call a method in C. The traced program raises what it raises."""
         try:
             return method(*args)

@@ -126,7 +126,7 @@ class SequenceVariable(ContainerVariable):
     def _record_mutation(self, tx: Translator) -> None:
         tx.effects.mutate(self)
 
-    def _result(self, tx: Translator, function: Callable[..., Any], *args: Any) -> VariableTracker:
+    def _result(self, tx: Translator, function: Callable[..., Any], *args: object) -> VariableTracker:
         """The result of a function on the real container: an item, a new sequence, or a number."""
         real = self.real()
         found = tx.evaluate(function, (real, *args))

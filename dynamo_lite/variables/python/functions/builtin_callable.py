@@ -113,7 +113,7 @@ wraps_if(lambda value: type(value) in _ATTRIBUTE_DESCRIPTORS and is_immutable(va
 )
 
 
-def _is_modelled_class_method(value: Any, receiver: Any, name: str | None) -> bool:
+def _is_modelled_class_method(value: object, receiver: object, name: str | None) -> bool:
     """Whether it is a class method in C, bound to a class. Each read of one from its class creates another object."""
     if type(value) is not types.BuiltinFunctionType or not isinstance(receiver, type) or name is None:
         return False
@@ -123,7 +123,7 @@ def _is_modelled_class_method(value: Any, receiver: Any, name: str | None) -> bo
 
 
 @wraps_if(lambda value: callable(value) and is_immutable(type(value)), order=60)
-def _wrap_builtin(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_builtin(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     receiver = getattr(value, "__self__", None)
     name = getattr(value, "__name__", None)
     if _is_modelled_class_method(value, receiver, name):

@@ -296,7 +296,7 @@ class FunctionVariable(PythonFunctionVariable):
         self._check_backward_reads(tx, defaults)
         return defaults
 
-    def _load_defaults(self, tx: Translator, values: tuple[Any, ...]) -> Args:
+    def _load_defaults(self, tx: Translator, values: tuple[object, ...]) -> Args:
         source = self._member_source("__defaults__")
         if not values:
             if source is not None and source.parent is not None and source.parent.kind != "const":

@@ -192,7 +192,7 @@ class SymNodeVariable(SymbolicNumber):
         """The truth of a condition in the traced call, which guards require of later calls."""
         return bool(self._evaluate(bool, condition))
 
-    def _evaluate(self, kind: type, number: Any) -> Any:
+    def _evaluate(self, kind: type, number: object) -> Any:
         """The number as a ``kind``, guarded. Breaks the graph if it depends on tensor data."""
         try:
             return kind(number)

@@ -188,7 +188,7 @@ def _wrap_zip(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
 
 
 @wraps_type(itertools.count)
-def _wrap_count(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_count(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     number = _C.next_number(value)
     if number is None:
         return _opaque(attempt, value, source)

@@ -39,7 +39,7 @@ def _object_init(tx: Translator, obj: Any, /, *args: VariableTracker, **kwargs: 
     return ConstantVariable(None)
 
 
-def _object_eq(tx: Translator, obj: Any, other: VariableTracker) -> VariableTracker:
+def _object_eq(tx: Translator, obj: object, other: VariableTracker) -> VariableTracker:
     return ConstantVariable(True if obj is other else NotImplemented)
 
 

@@ -80,7 +80,7 @@ class OpaqueVariable(VariableTracker):
         return plan.constant(self.value)
 
 
-def _name_in_c(value: Any) -> str:
+def _name_in_c(value: object) -> str:
     """The name of a callable in C, such as Cython's and ctypes' functions, as far as reading it runs no Python."""
     kind = type(value)
     for name in ("__qualname__", "__name__"):

@@ -156,13 +156,13 @@ class UserObjectVariable(VariableTracker):
         """Whether its first ``__dict__`` was read, so that other variables may hold it."""
 
     @classmethod
-    def by_type(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    def by_type(cls, attempt: Attempt, value: object, source: Source) -> VariableTracker:
         """Wrap an object and guard its type."""
         source.check_type(value)
         return cls(value, type(value), source)
 
     @classmethod
-    def by_identity(cls, attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+    def by_identity(cls, attempt: Attempt, value: object, source: Source) -> VariableTracker:
         """Wrap an object and guard its identity."""
         source.check("id", value)
         return cls(value, type(value), source)

@@ -504,7 +504,7 @@ def _create(cls: Any, tx: Translator, args: Args, kwargs: Kwargs) -> VariableTra
     return GradModeVariable(created, ()) if cls in _GRAD_CLASSES else _graph_context(created)
 
 
-def _graph_context(value: Any, source: Source | None = None) -> GraphContextVariable:
+def _graph_context(value: object, source: Source | None = None) -> GraphContextVariable:
     kind, names = _GRAPH_CONTEXTS[type(value)]
     return kind(value, tuple(getattr(value, name) for name in names), source)
 
@@ -532,7 +532,7 @@ wraps_type(SDPBackend)(BuiltinVariable.by_identity)
 
 
 @wraps_type(*_GRAD_CLASSES)
-def _wrap_grad_mode(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_grad_mode(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     source.check("type", type(value))
     for name in ("prev", "mode"):
         if name in vars(value):
@@ -541,7 +541,7 @@ def _wrap_grad_mode(attempt: Attempt, value: Any, source: Source) -> VariableTra
 
 
 @wraps_type(*_GRAPH_CONTEXTS)
-def _wrap_graph_context(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_graph_context(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     source.check("type", type(value))
     for name in _GRAPH_CONTEXTS[type(value)][1]:
         source.instance_item(name).check("equals", getattr(value, name))

@@ -235,7 +235,7 @@ class WorkVariable(VariableTracker):
 
 
 @wraps_type(dist.Work)
-def _wrap_work(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_work(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "the collective began outside of the graph")
 
 

@@ -530,5 +530,5 @@ models_break(DefaultSet("device"), torch.set_default_device)
 
 
 @wraps_type(torch.Generator)
-def _wrap_generator(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_generator(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     return attempt.values.opaque(value, source, "a generator of random numbers")

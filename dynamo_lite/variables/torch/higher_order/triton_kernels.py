@@ -62,7 +62,7 @@ class KernelVariable(UserObjectVariable):
 
 
 @wraps_if(triton_kernels.is_kernel, order=60)
-def _wrap_kernel(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_kernel(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     source.check("type", type(value))
     return KernelVariable(value, type(value), source)
 
@@ -80,7 +80,7 @@ class HostFunctionVariable(UserObjectVariable):
 
 
 @wraps_if(triton_kernels.is_host_function, order=60)
-def _wrap_host_function(attempt: Attempt, value: Any, source: Source) -> VariableTracker:
+def _wrap_host_function(attempt: Attempt, value: object, source: Source) -> VariableTracker:
     source.check("type", type(value))
     return HostFunctionVariable(value, type(value), source)
 

@@ -67,7 +67,7 @@ def _call_with_bodies(target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> 
             raise
 
 
-def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+def compute(kind: str, target: object, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call an operator on fake tensors. An error breaks the graph, so that CPython runs the operator and raises it."""
     try:
         try:
@@ -95,7 +95,7 @@ def compute(kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) ->
 _INDEXING = {"getitem": "indexing", "setitem": "an assignment"}
 
 
-def compute_with_symbols(tx: Translator, kind: str, target: Any, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
+def compute_with_symbols(tx: Translator, kind: str, target: object, fakes: list[Any], kwargs: dict[str, Any]) -> Any:
     """`compute` for tensors whose sizes may be symbolic."""
     symbols = tx.graph.symbols
     if not (symbols.has_symbols or symbols.of_data) or bare_name(target) in _NOT_DECOMPOSED:

@@ -137,7 +137,7 @@ class Replay:
     def _mode(self, body: Scope) -> bool:
         return body.initial_grad_mode is not self.state.other_mode
 
-    def value(self, node: torch.fx.Node, example: Any) -> Any:
+    def value(self, node: torch.fx.Node, example: object) -> Any:
         """The value of a node, which is this one in the traced state."""
         if node in self.failed:
             raise _Raises
@@ -164,7 +164,7 @@ class Replay:
         else:
             self._call(node)
 
-    def _of_forward(self, example: Any) -> Any:
+    def _of_forward(self, example: object) -> Any:
         """A value from outside of the body."""
         if type(example) is not FakeTensor:  # operators of a backward don't mutate wrapper subclasses
             return example
@@ -230,9 +230,9 @@ def certain(tx: Translator, what: str, read: Callable[..., _Result], *tensors: G
 def check_in_body(
     tx: Translator,
     kind: str,
-    target: Any,
+    target: object,
     operands: tuple[Any, Any],
-    fake: Any,
+    fake: object,
     read: Iterable[torch.Tensor],
     mutated: Iterable[torch.Tensor],
 ) -> Any:
@@ -260,7 +260,7 @@ def check_returned(tx: Translator, fakes: Iterable[torch.Tensor]) -> None:
     _check_data(tx, "return", fakes)
 
 
-def _result(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any], fake: Any) -> Any:
+def _result(tx: Translator, kind: str, target: object, operands: tuple[Any, Any], fake: Any) -> Any:
     """The result of an operator that isn't recorded yet: the fake one, or a copy of it if that is an existing tensor
     (as that of ``contiguous()``), but not whenever the body runs. Breaks the graph if it is another unknown value."""
     known = tx.attempt.state(KnownTensors).of(fake)
@@ -288,7 +288,7 @@ def _is_new(graph: GraphBuilder, fake: object) -> bool:
     return isinstance(fake, SYMBOLIC) and bool(graph.symbols.is_new(fake))
 
 
-def _check_failure(tx: Translator, kind: str, target: Any, operands: tuple[Any, Any]) -> None:
+def _check_failure(tx: Translator, kind: str, target: object, operands: tuple[Any, Any]) -> None:
     """Break the graph if an operator that isn't recorded yet raises in some states, and the body handles that."""
 
     def runs(replay: Replay) -> bool:

@@ -553,7 +553,7 @@ def _inherits_requires_grad(node: torch.fx.Node) -> bool:
     return node.op == "call_method" or module.partition(".")[0] == "torch"
 
 
-def _tuple_result(tx: Translator, node: torch.fx.Node, fake: tuple[Any, ...]) -> VariableTracker:
+def _tuple_result(tx: Translator, node: torch.fx.Node, fake: tuple[object, ...]) -> VariableTracker:
     items = _items(tx, node, fake)
     if is_struct_sequence(type(fake)):
         return StructSequenceVariable(items, type(fake))
@@ -632,7 +632,7 @@ def _of_unknown_data(tx: Translator, value: VariableTracker) -> VariableTracker:
 
 
 def _operands_to_mutate(
-    tx: Translator, target: Any, mutated: list[torch.Tensor], fakes: list[Any], operands: Operands
+    tx: Translator, target: object, mutated: list[torch.Tensor], fakes: list[Any], operands: Operands
 ) -> Operands:
     """The operands of an operator that mutates tensors, through which the backend may write."""
     through = through_base(tx, bare_name(target), mutated, fakes, operands)
