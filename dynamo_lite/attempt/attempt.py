@@ -18,6 +18,7 @@ from dynamo_lite.records.runtime_assertions import RuntimeAssertion
 from dynamo_lite.records.surroundings import BackendTraits, Surroundings
 from dynamo_lite.runtime.precomputed_calls import PrecomputedCalls
 from dynamo_lite.shapes.policy import TranslationShapes
+from dynamo_lite.sources.source import PlaceKey
 from dynamo_lite.variables.core.base import Translator, VariableTracker
 from dynamo_lite.variables.core.interfaces import Clearable
 from dynamo_lite.variables.torch.tensors.specialize import specialize
@@ -63,7 +64,7 @@ class Attempt:
         self.restart_facts = restart_facts
         self.deferred_reads: set[Site] = set()
         """Where the program read numbers from tensors that it has only passed on so far."""
-        self.varying: dict[CodeType, set[tuple[str, int]]] = {}
+        self.varying: dict[CodeType, set[tuple[PlaceKey, int]]] = {}
         """Code of resume functions -> numbers that they get and that vary, as in `ShapePolicy.expect_changes`."""
         self.runtime_assertions: list[RuntimeAssertion] = []
         """Conditions on tensor data. If one fails at run time, the frame runs again in eager."""

@@ -12,6 +12,7 @@ from typing import NoReturn
 from dynamo_lite.insight.break_reason import BreakReason
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site
+from dynamo_lite.sources.source import PlaceKey
 
 from .guards import AllAssumed, Assumed
 
@@ -26,7 +27,7 @@ class BreakAt:
     assumed: tuple[Assumed, ...] = ()
     """Guards on what caused the break: tensors that an operator rejected, keys that a dict lacked. Other values might
     not break."""
-    to_fill: frozenset[object] = frozenset()
+    to_fill: frozenset[PlaceKey | tuple[int, int]] = frozenset()
     """The dicts and caches that these guards are on. What runs at the break may fill them."""
     calls_backward: bool = False
     """Whether the break is a call of ``backward``."""

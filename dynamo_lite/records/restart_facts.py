@@ -16,6 +16,7 @@ from dynamo_lite.insight.break_reasons import FreedTogether, LeafLeavesGraph, Op
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site
 from dynamo_lite.shapes.policy import SpecializationHistory
+from dynamo_lite.sources.source import PlaceKey
 
 from .guards import AllAssumed, Assumed, Guards
 from .restart import (
@@ -88,7 +89,7 @@ class RestartFacts:
     """Guards on what caused the breaks, the last one's and earlier ones'."""
     raised: AllAssumed | None = None
     """The guards under which the program raises out of the frame, as in `BreakAt`."""
-    to_fill: frozenset[object] = frozenset()
+    to_fill: frozenset[PlaceKey | tuple[int, int]] = frozenset()
     """Dicts and caches that may be filled at the break. Later translations don't wait for them again."""
     calls_backward: bool = False
     """Whether the graph breaks for a ``backward``."""
@@ -166,7 +167,7 @@ class RestartFacts:
         _check_is_earlier((fact.step,), self.break_at, graph_break)
         return replace(self, graph_break=graph_break, break_at=(fact.step,))
 
-    def unfilled(self, guards: Guards) -> tuple[list[Assumed], frozenset[object]]:
+    def unfilled(self, guards: Guards) -> tuple[list[Assumed], frozenset[PlaceKey | tuple[int, int]]]:
         """Guards on dicts and caches that lack something where an attempt breaks, and which they are. What runs there
         may fill them (they hold what was loaded or computed), so that the graph doesn't break any more. Each is waited
         for once."""

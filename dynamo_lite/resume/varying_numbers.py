@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from dynamo_lite.bytecode import decode, roles
 from dynamo_lite.bytecode.decode import PerCode
 from dynamo_lite.insight.break_reasons import DataDependentValue
-from dynamo_lite.sources.source import Source
+from dynamo_lite.sources.source import PlaceKey, Source
 from dynamo_lite.variables.core.base import VariableTracker
 from dynamo_lite.variables.core.base_kinds import IteratorVariable
 from dynamo_lite.variables.core.constant import ConstantVariable
@@ -42,7 +42,7 @@ class Varying(NamedTuple):
     way: tuple[tuple[str, object], ...] = ()
     dim: int = -1
 
-    def place(self) -> tuple[str, int]:
+    def place(self) -> tuple[PlaceKey, int]:
         """As in `ShapePolicy.expect_changes`."""
         source = Source().child("local", self.argument)
         for accessor in self.way:

@@ -12,7 +12,8 @@ import torch._guards
 
 from dynamo_lite import config
 from dynamo_lite.bytecode.decode import PerCode
-from dynamo_lite.sources.source import Source
+from dynamo_lite.insight.site import Site
+from dynamo_lite.sources.source import PlaceKey, Source
 
 from .number_guards import LARGE, marked_ranges
 
@@ -31,13 +32,13 @@ class SymbolicDims(NamedTuple):
 class SpecializationHistory:
     """What the translations of a code object have learnt: where numbers have to be specialized, where to break."""
 
-    steps: dict[int, Any] = field(default_factory=dict)
+    steps: dict[int, Site | None] = field(default_factory=dict)
     """Instructions whose operands are specialized: number of steps before the instruction -> its place."""
     other_way: dict[int, bool] = field(default_factory=dict)
     """id of a function that can't be traced in the first of two ways -> whether the second may succeed."""
-    to_fill: set[Any] = field(default_factory=set)
+    to_fill: set[PlaceKey | tuple[int, int]] = field(default_factory=set)
     """Dicts and caches that lacked an entry when a translation broke. The code after the break may have added it."""
-    numbers_read: set[Any] = field(default_factory=set)
+    numbers_read: set[Site] = field(default_factory=set)
     """Places of ``item()`` whose number the program needs."""
 
 
@@ -45,12 +46,12 @@ class SpecializationHistory:
 class ValueHistory:
     """The values that the translations of a code object met."""
 
-    values: dict[str, tuple[int, Any]] = field(default_factory=dict)
-    """Name of a source -> (id of its module, last value)."""
-    changed: set[tuple[str, int]] = field(default_factory=set)
-    """(name of a source, dimension) whose values have changed. -1 instead of a dimension: the number itself."""
-    mixed: set[str] = field(default_factory=set)
-    """Names of sources that held tensors of several ranks, or tensors and numbers: all that is there may change."""
+    values: dict[PlaceKey, tuple[int, Any]] = field(default_factory=dict)
+    """Key of a place -> (id of its module, last value)."""
+    changed: set[tuple[PlaceKey, int]] = field(default_factory=set)
+    """(key of a place, dimension) whose values have changed. -1 instead of a dimension: the number itself."""
+    mixed: set[PlaceKey] = field(default_factory=set)
+    """Keys of places that held tensors of several ranks, or tensors and numbers: all that is there may change."""
     specializations: SpecializationHistory = field(default_factory=SpecializationHistory)
 
 
@@ -79,11 +80,11 @@ class ShapePolicy:
         dynamic = config.dynamic_by_torch() if self.dynamic is None else self.dynamic
         return TranslationShapes(dynamic, floats, arguments_only, history, arguments)
 
-    def expect_changes(self, code: CodeType, places: Iterable[tuple[str, int]]) -> None:
+    def expect_changes(self, code: CodeType, places: Iterable[tuple[PlaceKey, int]]) -> None:
         """Make numbers symbolic from the first translation of a code object on, unless no number is to be.
 
         Args:
-            places: names of sources, each with a dimension or -1, as in `ValueHistory.changed`.
+            places: keys of places, each with a dimension or -1, as in `ValueHistory.changed`.
         """
         self._histories(code).changed.update(places)
 
@@ -104,7 +105,7 @@ class TranslationShapes:
         self._values = values
         self.history = values.specializations
         self._arguments = arguments
-        self._met: dict[str, tuple[int, Any]] = {}
+        self._met: dict[PlaceKey, tuple[int, Any]] = {}
 
     def keep(self) -> None:
         """Add the values that this translation met to the history, once it has succeeded."""
@@ -165,20 +166,20 @@ class TranslationShapes:
     def _changed_dims(self, source: Source, value: object, of: str = "") -> set[int]:
         """Note the value at a source; return the dimensions (-1: the number itself) that have changed so far. ``of``:
         the tensor's property that the value is, if not its sizes."""
-        name = f"{source.key}{of}"
+        key = PlaceKey(f"{source.key}{of}")
         holder = self._holder(source)
-        self._met[name] = (holder, value)
-        before = self._values.values.get(name)
+        self._met[key] = (holder, value)
+        before = self._values.values.get(key)
         if before is not None and before[0] == holder:
             if _kind(before[1]) == _kind(value):
                 for dim in _differences(before[1], value):
-                    self._values.changed.add((name, dim))
+                    self._values.changed.add((key, dim))
             else:
-                self._values.mixed.add(name)
-        if name in self._values.mixed:
+                self._values.mixed.add(key)
+        if key in self._values.mixed:
             return set(range(len(value))) if isinstance(value, tuple) else {-1}
         changed = self._values.changed.copy()  # other threads add to the set
-        return {dim for place, dim in changed if place == name}
+        return {dim for place, dim in changed if place == key}
 
     def _holder(self, source: Source) -> int:
         """The id of the module that a source belongs to. Values of different modules are not compared."""

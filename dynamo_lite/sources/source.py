@@ -12,7 +12,7 @@ import keyword
 from collections.abc import Callable, Iterator
 from functools import reduce
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NewType, TypeAlias
 
 from dynamo_lite import _C
 from dynamo_lite.exc import Unsupported
@@ -26,6 +26,11 @@ FRAME = "frame"
 _HEAP_TYPE = 1 << 9
 _DEEPEST = 1000
 """Accessors from the frame. The guard tree, which recurses, has room for twice as many."""
+
+
+PlaceKey = NewType("PlaceKey", str)
+"""What tables of places that outlive a translation are keyed by. A type of its own: `str` of a place is for people, and
+isn't one."""
 
 
 class Name(NamedTuple):
@@ -125,11 +130,11 @@ class Source:
         return self.name
 
     @property
-    def key(self) -> str:
+    def key(self) -> PlaceKey:
         """Its text without the program's names, which two places may share."""
         if self.naming is None:
-            return str(self)
-        return str(reduce(lambda place, step: place.child(step.kind, step.arg), self.way(), Source()))
+            return PlaceKey(str(self))
+        return PlaceKey(str(reduce(lambda place, step: place.child(step.kind, step.arg), self.way(), Source())))
 
     @property
     def is_expression(self) -> bool:

@@ -107,3 +107,19 @@ def test_a_loop_in_a_callee():
         return scaled(x + 1) * 2
 
     check(fn, tensor(3), graphs=3, breaks=2)
+
+
+def test_numbers_of_one_name_are_remembered_apart():
+    """Behind the break ``n`` is a variable of either function, with another number. Neither has changed in the call of
+    another dtype, so both are constants of its graphs, and the last call has graphs of its own."""
+
+    def scaled(x, n):
+        y = x * n
+        dl.graph_break()
+        return y * n
+
+    def fn(x, n):
+        return scaled(x, n + 1) + n
+
+    doubles = tensor(3, dtype=torch.float64)
+    check(fn, tensor(3), 3, graphs=2, others=[(doubles, 3), (doubles, 5)], all_graphs=6)
