@@ -62,8 +62,8 @@ def generate(root: RootTranslator, breaks: bool, request: Request) -> AfterGraph
         SkipFrame: there is nothing in the frame for a graph, or what it does to aliases can't be guarded.
     """
     ending = _Ending(root, breaks, request, Planner(root.attempt))
-    for extend in _PASSES:
-        fact = extend(ending) or ending.plan.made_by_cpython
+    for run_pass in _PASSES:
+        fact = run_pass(ending) or ending.plan.made_by_cpython
         if fact is not None:
             return fact
     assert ending.end is not None

@@ -108,6 +108,7 @@ class FrameCompiler:
         return answer
 
     def _miss(self, frame: FrameIdentity) -> Entry | _C.Verdict | float | Exception:
+        """Is it ours, and is it its turn? If so, compile it."""
         is_frozen = getattr(self.frozen, "on", False)
         in_its_place = entry_in_place_of(frame.view)
         if in_its_place is not None:
@@ -123,25 +124,27 @@ class FrameCompiler:
         if backend_hangs() and not self.fullgraph:
             return _has_waited_too_long(frame.code, "compiles a graph")
         if self.budget is None:
-            return self._translated(frame)
+            return self._try_compiling(frame)
         seconds = self.budget.wait(frame.view)
         if seconds is not None:
             return seconds
         began = time.perf_counter()
         try:
-            entry = self._translated(frame)
+            entry = self._try_compiling(frame)
         except TakesTooLong:
             seconds = self.budget.give_up(frame.view, time.perf_counter() - began)
             return _C.PASS if seconds is None else seconds
         self.budget.note(frame.view, time.perf_counter() - began, isinstance(entry, tuple))
         return entry
 
-    def _translated(self, frame: FrameIdentity) -> Entry | _C.Verdict:
+    def _try_compiling(self, frame: FrameIdentity) -> Entry | _C.Verdict:
+        """Compile it, and note if that is a recompilation. It runs in eager if the error is one that the user has
+        suppressed."""
         note_recompile(frame, self.versions, self.observer)
         began = time.perf_counter()
         warn_ignored_settings()
         try:
-            entry = self._entry(frame)
+            entry = self._compile_or_skip(frame)
         except (BackendCompilerFailed, InternalError) as error:
             if not self._is_suppressed(error):
                 raise
@@ -175,8 +178,9 @@ class FrameCompiler:
         )
         return self._skip(frame.code, SkipFrame("translating it failed by a bug of dynamo_lite"))
 
-    def _entry(self, frame: FrameIdentity) -> Entry | _C.Verdict:
-        """Raises what the user is to see, and `InternalError` for anything else."""
+    def _compile_or_skip(self, frame: FrameIdentity) -> Entry | _C.Verdict:
+        """Compile it; the verdict on it if the trace shows that it isn't ours. Raises what the user is to see, and
+        `InternalError` for anything else."""
         try:
             with without_saved_tensor_hooks(), without_garbage_collection():
                 self._prepare_backend()
@@ -213,7 +217,7 @@ class FrameCompiler:
             self.traits, compiled = fewer, None  # translated again below, where this error isn't being handled
         if compiled is not None and compiled.calls_aotautograd:
             self.traits = traits_on_aotautograd(self.backend, self.traits)
-        if compiled is None or compiled.must_know_that:
+        if compiled is None or compiled.must_translate_again:
             translation.attempt.close()
             return self._compile(frame)
         report_writes(translation, frame)
@@ -259,8 +263,8 @@ class FrameCompiler:
             captures_data=self.fullgraph or self.observer is not None and self.observer.captures_data,
             is_exporting=self.is_exporting,
         )
-        asked = Request(frame, traits, surroundings, self.fullgraph, shapes, precomputed, self.prepare, until)
-        return translate(asked)
+        request = Request(frame, traits, surroundings, self.fullgraph, shapes, precomputed, self.prepare, until)
+        return translate(request)
 
     def prepare(self, attempt: Attempt) -> None:
         """Change an attempt before it begins."""

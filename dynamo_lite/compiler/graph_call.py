@@ -38,15 +38,15 @@ from .translation import Translation
 @dataclass(frozen=True)
 class CompiledGraph:
     """``call`` and ``graph``: None if there is nothing to compute. ``seconds``: of the backend. ``record``: of it,
-    if a report is on. ``calls_aotautograd``: the backend turned out to. ``must_know_that``: the graph has functions
-    that run later, or random numbers that nothing uses, which are translated otherwise for such a backend."""
+    if a report is on. ``calls_aotautograd``: the backend turned out to. ``must_translate_again``: the graph has
+    functions that run later, or random numbers that nothing uses, which are translated otherwise for such a backend."""
 
     call: _C.GraphCall | None
     graph: torch.fx.GraphModule | None
     seconds: float
     record: GraphRecord | None = None
     calls_aotautograd: bool = False
-    must_know_that: bool = False
+    must_translate_again: bool = False
 
 
 def compile_graph(
@@ -104,8 +104,8 @@ def compile_graph(
     seconds = time.perf_counter() - started
     if context.fw_metadata is None or attempt.traits.frees_at_once:
         return CompiledGraph(call, gm, seconds, record)
-    must_know = bool(attempt.state(LaterFunctions) or unused_effects(attempt.graph, results, compiles=True))
-    return CompiledGraph(call, gm, seconds, record, calls_aotautograd=True, must_know_that=must_know)
+    translated_otherwise = bool(attempt.state(LaterFunctions) or unused_effects(attempt.graph, results, compiles=True))
+    return CompiledGraph(call, gm, seconds, record, calls_aotautograd=True, must_translate_again=translated_otherwise)
 
 
 def _keeping_equal_collectives(attempt: Attempt) -> contextlib.AbstractContextManager[object]:
