@@ -88,7 +88,7 @@ def test_objects_are_not_asked():
     assert dl.compile(fn, backend=Recorder())(Asked()) == fn(Asked()) == 1
 
 
-programs = Programs(cut=False)
+programs = Programs()
 WEIGHTS = {"first": 2.0}
 
 

@@ -14,7 +14,7 @@ import dynamo_lite as dl
 from collector import Programs
 from programs import check, tensor
 
-programs = Programs(cut=False)
+programs = Programs()
 
 
 def halves(x, n):

@@ -11,7 +11,7 @@ import torch
 from collector import Programs
 from programs import check, checked, tensor
 
-programs = Programs(cut=False)
+programs = Programs()
 
 
 @checked(tensor(3), divmod, 2, graphs=None)

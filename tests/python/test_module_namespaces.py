@@ -12,7 +12,7 @@ import settings_module
 from collector import Programs
 from programs import check, checked, tensor, without_breaks
 
-programs = Programs(cut=False)
+programs = Programs()
 
 
 @programs(tensor(3))

@@ -13,7 +13,7 @@ import elsewhere
 from collector import Programs
 from programs import built, check, checked, recompiling, repeated, tensor, watching
 
-programs = Programs(cut=False)
+programs = Programs()
 
 COUNTER = 0
 TENSOR = torch.zeros(2)

@@ -56,22 +56,22 @@ class Case:
 class Programs(list[Case]):
     """The programs of one file. As a decorator it adds one.
 
-    Inputs and options that are given here are those of all programs that don't state their own. ``cut=False``: no
-    program breaks but where it is written. ``whole=False``: programs are run only with breaks, of two kinds, and what
-    is counted is counted so.
+    Inputs and options that are given here are those of all programs that don't state their own. ``whole=False``:
+    programs are run only with breaks, of two kinds, and what is counted is counted so. A program with ``cut=False``
+    breaks only where it is written, and so does one that must be one graph (`without_breaks`).
     """
 
-    def __init__(self, *inputs: Any, cut: bool = True, whole: bool = True, **options: Any) -> None:
+    def __init__(self, *inputs: Any, whole: bool = True, **options: Any) -> None:
         super().__init__()
         self.inputs, self.options = inputs, options
-        self.cut, self.whole = cut, whole
+        self.whole = whole
 
-    def __call__(self, *inputs: Any, cut: bool | None = None, **options: Any) -> Callable[..., Any]:
+    def __call__(self, *inputs: Any, cut: bool = True, **options: Any) -> Callable[..., Any]:
         def add(fn: Callable[..., Any] | Program) -> Callable[..., Any]:
             program = program_of(fn)
             given, asked = inputs or self.inputs, {**self.options, **options}
             uncounted = {**{name: value for name, value in asked.items() if name not in COUNTED}, "graphs": None}
-            for kind in self.kinds(program.fn, self.cut if cut is None else cut):
+            for kind in self.kinds(program.fn, cut and not program.fullgraph):
                 is_counted = kind == WHOLE or not self.whole
                 self.append(Case(program, given, asked if is_counted else uncounted, kind))
             return program.fn

@@ -9,7 +9,7 @@ from collector import Programs
 from programs import check, tensor
 from shared_programs import Problem
 
-programs = Programs(cut=False)
+programs = Programs()
 
 
 @programs(tensor(2), graphs=None)

@@ -8,7 +8,7 @@ import torch
 from collector import Programs
 from programs import check, ints, tensor
 
-programs = Programs(cut=False)
+programs = Programs()
 
 
 def functions(operators):

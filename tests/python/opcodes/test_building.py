@@ -9,7 +9,7 @@ import torch
 from collector import Programs
 from programs import ints, tensor
 
-programs = Programs(cut=False)
+programs = Programs()
 
 Point = collections.namedtuple("Point", ["x", "y"])
 

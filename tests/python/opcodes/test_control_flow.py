@@ -10,7 +10,7 @@ import torch
 from collector import Programs
 from programs import check, ints, tensor
 
-programs = Programs(cut=False)
+programs = Programs()
 
 
 @programs(tensor(2, 2), others=[(ints(2),), (tensor(2),), (tensor(2, grad=True),)], graphs=1, operators=2, all_graphs=4)
