@@ -67,7 +67,7 @@ def written_attribute(tx: Translator, cls: type, name: str) -> VariableTracker |
         tracker = written.get(identity(base))
         found = None if tracker is None else tracker.instance_get(tx, name)
         if found is not None:
-            check_written_class_attribute(tx, cls, name)
+            check_written_class_attribute(tx.graph, cls, name)
         if found is not None or name in own_namespace(base):
             return found
     return None

@@ -126,9 +126,9 @@ def check_class_attribute(tx: Translator, cls: type, name: str, value: object) -
         refuse_read(f"the class attribute {cls.__qualname__}.{name}")
 
 
-def check_written_class_attribute(tx: Translator, cls: type, name: str) -> None:
+def check_written_class_attribute(graph: GraphBuilder, cls: type, name: str) -> None:
     """Break the graph if a backward, or a checkpoint's function, reads an attribute that the program assigns."""
-    if tx.graph.scope.in_backward or tx.graph.scope.later(*_RECOMPUTED):
+    if graph.scope.in_backward or graph.scope.later(*_RECOMPUTED):
         refuse_read(f"the class attribute {cls.__qualname__}.{name}, which is assigned to")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, KeysView
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -441,7 +442,7 @@ def _wrap_set(attempt: Attempt, value: set[Any] | frozenset[Any], source: Source
 UNSTABLE_ITEMS = "items other than numbers, strings, classes and enum members"
 
 
-def existing_set(attempt: Attempt, value: object, source: Source, kind: type) -> SetVariable | None:
+def existing_set(attempt: Attempt, value: AbstractSet[Any], source: Source, kind: type) -> SetVariable | None:
     """The items of a set, or of an instance of a class that derives from ``kind``, guarded; None if they are
     `UNSTABLE_ITEMS`. Where ``__hash__`` or ``__eq__`` of items are in Python, both are traced on the items, whose
     identity is guarded: not of sets that are arguments, which have other items in each call."""

@@ -423,7 +423,7 @@ class DeviceVariable(GraphContextVariable):
         return torch.device.__enter__, self.arguments, _leave_device
 
     def enter(self, tx: Translator) -> None:
-        self.before = torch.is_grad_enabled()
+        self.before, self.is_reentered = torch.is_grad_enabled(), False
         self.entered = DeviceContext(self.value)
         self.entered.__enter__()
         tx.attempt.torch_state.contexts.append(self)

@@ -11,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from dynamo_lite import _C
 from dynamo_lite.insight.break_reasons import HiddenWrite, InferenceWrite, OperatorFailed, OverlappingWrite
-from dynamo_lite.records.graph import OVERLAPS
+from dynamo_lite.records.graph import OVERLAPS, GraphBuilder
 from dynamo_lite.records.uncounted_writes import declared_writes
 from dynamo_lite.runtime.shared_memory import all_memory_of, share_memory
 from dynamo_lite.variables.core.base import Translator, unsupported
@@ -98,13 +98,13 @@ def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) ->
         if may_enter_inference_mode and fake.is_inference() and tx.graph.inputs_in_storage(fake):
             unsupported(InferenceWrite(name))
         if compiles and not fake.requires_grad:
-            _check_hidden_write(tx, name, fake)
+            _check_hidden_write(tx.graph, name, fake)
 
 
-def _check_hidden_write(tx: Translator, name: str, fake: torch.Tensor) -> None:
+def _check_hidden_write(graph: GraphBuilder, name: str, fake: torch.Tensor) -> None:
     """Break the graph for a write that autograd doesn't know of, by ``detach()`` or ``.data``, into an input that
     refuses others. AOTAutograd writes into a leaf without autograd, into all else with it."""
-    for each in tx.graph.inputs_in_storage(fake):
+    for each in graph.inputs_in_storage(fake):
         if each.value.requires_grad and not each.value.is_leaf:
             if not _C.accepts_writes(each.value):
                 unsupported(HiddenWrite(name))
