@@ -221,3 +221,32 @@ def test_an_ordered_dict_breaks():
     for _ in range(3):
         assert torch.equal(compiled(tensor(3), table, Key("a")), tensor(3) * 2)
     assert "a key of an OrderedDict" in str(dl.explain(look_up)(tensor(3), table, Key("a")))
+
+
+def test_tensors_are_keys_by_identity():
+    """torch defines Tensor's ``__hash__`` in Python."""
+    first, second = tensor(3), tensor(3)
+    table = {first: 2.0, second: 3.0}
+
+    def fn(x):
+        return x * table[second] + (first in table)
+
+    recorder = Recorder()
+    compiled = dl.compile(fn, backend=recorder, fullgraph=True)
+    for _ in range(3):
+        assert torch.equal(compiled(tensor(3)), fn(tensor(3)))
+    assert len(recorder.graphs) == 1
+
+
+def test_a_stored_key_that_is_looked_up_with_another_hash():
+    """Whether the dict finds it depends on where its table has put it."""
+
+    def fn(x, table):
+        key = next(iter(table))
+        key.size += 1
+        return x + 1, [each in table for each in (key, Mutable("a", 1), Mutable("a", key.size))]
+
+    compiled = dl.compile(fn, backend="eager")
+    for size in range(40):
+        eager_table, table = {Mutable("a", size): 1}, {Mutable("a", size): 1}
+        assert repr(compiled(tensor(3), table)) == repr(fn(tensor(3), eager_table))

@@ -131,17 +131,26 @@ def _key_by_methods(tx: Translator, variable: VariableTracker, role: str, outer:
             unsupported(FailsInPython(f"the hash of {variable.describe()}", "it raises TypeError"))
         raise
     _check_no_effects(tx.effects, before, variable)
-    return ObjectKey(tx.attempt, variable, _slot_hash(value))
+    hash_ = _slot_hash(value)
+    if tx.attempt.state(KnownHashes).setdefault(variable, hash_) != hash_:
+        unsupported(UnsupportedKey(variable.describe(), "its hash has changed since it was a key before"))
+    return ObjectKey(tx.attempt, variable, hash_)
+
+
+class KnownHashes(dict[VariableTracker, int]):
+    """The hashes of objects that were keys. Whether a dict finds such an object once it has another hash depends on
+    where the table has put it: keys are compared by identity first, whatever their hashes are."""
 
 
 def is_hashed_in_python(key: Any) -> bool:
-    """Whether hashing or comparing a real key runs Python code of its class: then what its methods read is guarded."""
+    """Whether hashing or comparing a real key runs user code of its class: then what its methods read is guarded.
+    (Those of libraries' classes, such as Tensor, are known to compare by identity.)"""
     kind = type(key)
     if kind is tuple:
         return any(map(is_hashed_in_python, key))
     if not class_compares_by_identity(kind) or issubclass(kind, (type, enum.Enum)):
         return False
-    return any(type(class_lookup(kind, name)) is types.FunctionType for name in ("__hash__", "__eq__"))
+    return _is_of_user(kind, "__hash__") or _is_of_user(kind, "__eq__")
 
 
 def stored_key(attempt: Attempt, variable: VariableTracker, stored: int) -> Any:
