@@ -409,8 +409,17 @@ def copied_and_updated_by_itself(x, seen):
     return x + 1, copied, frozen | copied
 
 
-@pytest.mark.parametrize("fn", [updated_by_itself, copied_and_updated_by_itself], ids=lambda fn: fn.__name__)
-def test_order_of_sets_that_are_updated_by_themselves(fn):
+def emptied_to_a_part(x, seen):
+    made = {each * 37 for each in range(40)}
+    for each in range(36):
+        made.discard(each * 37)
+    return x + 1, made, made.copy(), [*made]
+
+
+@pytest.mark.parametrize(
+    "fn", [updated_by_itself, copied_and_updated_by_itself, emptied_to_a_part], ids=lambda fn: fn.__name__
+)
+def test_order_of_sets_that_were_mutated(fn):
     compiled = dl.compile(fn, backend="eager")
     for _ in range(2):
         assert repr(compiled(tensor(2), {9, 3, 17, 33, 40})) == repr(fn(tensor(2), {9, 3, 17, 33, 40}))

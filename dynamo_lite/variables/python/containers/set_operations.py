@@ -28,7 +28,8 @@ class State(NamedTuple):
     length: int
 
 
-Operand: TypeAlias = State | Items | frozenset[Any]
+Operand: TypeAlias = State | Items | VariableTracker | frozenset[Any]
+"""A set, an iterable, an item, or a constant."""
 
 
 class Operation(NamedTuple):
@@ -70,8 +71,8 @@ class RecordedSet(ContainerVariable):
             for each in operation.operands:
                 if isinstance(each, Items):
                     yield from each.trackers
-                elif isinstance(each, State):
-                    yield each.of
+                elif not isinstance(each, frozenset):
+                    yield each.of if isinstance(each, State) else each
 
 
 def _added_items(function: Callable[..., Any], operands: tuple[Operand, ...]) -> Items | None:
@@ -134,7 +135,7 @@ class RepeatedOperations:
         if isinstance(operand, State):
             self._repeat(plan, operand)
             return plan.value(operand.of)
-        return plan.constant(operand)
+        return plan.value(operand) if isinstance(operand, VariableTracker) else plan.constant(operand)
 
     def _is_at(self, operand: Operand) -> bool:
         return not isinstance(operand, State) or self._done.get(operand.of, 0) == operand.length

@@ -302,7 +302,7 @@ class SetVariable(RecordedSet):
         if removed in self.items:
             self._record_mutation(tx)
             self.items.remove(removed)
-            self._changed(set.difference_update, _single(removed))
+            self.record(set.discard, removed.tracker)
         return ConstantVariable(None)
 
     def method_remove(self, tx: Translator, item: VariableTracker) -> VariableTracker:
