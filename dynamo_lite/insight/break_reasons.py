@@ -288,6 +288,14 @@ class HiddenWrite(BreakReason, code="DL0423", numbers_matter=False):
     operator: str
 
 
+class ViewsOfWritten(BreakReason, code="DL0424", numbers_matter=False):
+    happened = (
+        "{operator} returns several views of an argument that requires gradients, which the graph has written into"
+    )
+    fix = "clone() the argument before it is written into, or take one view at a time: x[:n] in place of x.split(n)"
+    operator: str
+
+
 class OperatorNeedsSizes(BreakReason, code="DL0454", numbers_matter=True):
     happened = "{operator} has no implementation for symbolic sizes"
     fix = "mark the sizes static (dl.mark_static), or compile with dynamic=False"

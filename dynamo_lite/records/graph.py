@@ -576,6 +576,10 @@ class GraphBuilder:
         memory = all_memory_of(fake)
         return [each for each in self.tensors if not memory.isdisjoint(all_memory_of(each.fake))]
 
+    def is_written(self, fake: torch.Tensor) -> bool:
+        """Whether the graph has written into an input that shares a tensor's memory."""
+        return bool(self._written) and any(each.source in self._written for each in self.inputs_in_storage(fake))
+
     def is_resized(self, fake: torch.Tensor) -> bool:
         """Whether it is an input whose shape or strides were changed in place."""
         return self._layouts.get(id(fake), (fake.shape, fake.stride())) != (fake.shape, fake.stride())

@@ -184,6 +184,46 @@ def test_out_of_an_operator_is_resized(x):
     return out * 2
 
 
+@pytest.mark.parametrize("views", [lambda x: x.chunk(2), lambda x: x.split(1), torch.unbind])
+def test_several_views_of_a_written_argument(views):
+    def fn(x):
+        x.mul_(2)
+        return views(x)[1]
+
+    x = leaf(2, 2) * 1
+    view = dl.compile(fn, backend="aot_eager")(x)
+    assert view.requires_grad and torch.equal(view.flatten(), x[1])
+    assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    with pytest.raises(dl.exc.Unsupported, match="DL0424"):
+        dl.compile(fn, backend="aot_eager", fullgraph=True)(leaf(2, 2) * 1)
+
+
+def _squared(view, other):
+    view.mul_(view)
+
+
+def _multiplied_then_written(view, other):
+    view.mul_(other)
+    other[0] = 0.5
+
+
+def _rectified_then_filled(view, other):
+    torch.relu_(view)
+    view.fill_(3)
+    view.add_(other)
+
+
+@pytest.mark.parametrize("write", [_squared, _multiplied_then_written, _rectified_then_filled])
+def test_what_an_operator_on_a_view_has_saved_is_overwritten(write):
+    def results(fn):
+        view, other = (leaf(8) * 1.5)[:4].view(2, 2), tensor(2, 2, seed=1)
+        fn(view, other)
+        return view, other
+
+    for one, two in zip(results(write), results(dl.compile(write, backend="aot_eager"))):
+        assert torch.equal(one, two) and one.requires_grad == two.requires_grad
+
+
 def _view_of_a_leaf(x):
     return x.view(-1)
 

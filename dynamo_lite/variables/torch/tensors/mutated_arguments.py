@@ -10,7 +10,13 @@ import torch
 from torch.autograd.graph import increment_version
 
 from dynamo_lite import _C
-from dynamo_lite.insight.break_reasons import HiddenWrite, InferenceWrite, OperatorFailed, OverlappingWrite
+from dynamo_lite.insight.break_reasons import (
+    HiddenWrite,
+    InferenceWrite,
+    OperatorFailed,
+    OverlappingWrite,
+    ViewsOfWritten,
+)
 from dynamo_lite.records.graph import OVERLAPS, GraphBuilder
 from dynamo_lite.records.uncounted_writes import declared_writes
 from dynamo_lite.runtime.shared_memory import all_memory_of, share_memory
@@ -84,6 +90,17 @@ def check_resized(tx: Translator, name: str, resized: Sequence[torch.Tensor]) ->
     """Break the graph for an operator that resizes its ``out`` where other tensors share its memory."""
     if not all(is_alone_in_memory(tx, each) for each in resized):
         unsupported(OperatorFailed(name, "it resizes a tensor that shares memory with another"))
+
+
+def check_views(tx: Translator, name: str, fakes: Sequence[object], result: object) -> None:
+    """Break the graph before an operator that returns several views of an input which the graph has written into.
+    AOTAutograd returns them as views of a copy if they require gradients."""
+    viewed = fakes[0] if fakes else None
+    if not tx.attempt.traits.frees_at_once or not isinstance(result, (tuple, list)):
+        return
+    if isinstance(viewed, torch.Tensor) and viewed.requires_grad and tx.graph.is_written(viewed):
+        if any(share_memory(each, viewed) for each in result):
+            unsupported(ViewsOfWritten(name))
 
 
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:

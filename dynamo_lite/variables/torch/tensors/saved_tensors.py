@@ -55,14 +55,32 @@ def _names_of_saved(node: object) -> list[str]:
     return [name for name in dir(type(node)) if name.startswith("_saved_")]
 
 
+def _before(grad_fn: Any) -> list[Any]:
+    return [each for each, _ in grad_fn.next_functions if each is not None]
+
+
 def _has_all_it_saved(grad_fn: Any) -> bool:
     """Whether a node of autograd's graph, and those before it, have saved nothing that was mutated since. (An operator
-    that mutates its operand puts a node in front of the one that computed it.)"""
-    before = [each for each, _ in grad_fn.next_functions if each is not None]
-    for each in (grad_fn, *before):
-        for name in _names_of_saved(each):
-            try:
+    that mutates its operand puts a node in front of the one that computed it, and another one if that is a view.)"""
+    nodes = [grad_fn, *_before(grad_fn)]
+    nodes += [node for each in nodes if _is_write_into_view(each) for node in _before(each)]
+    try:
+        for each in nodes:
+            for name in _names_of_saved(each):
                 getattr(each, name)
-            except RuntimeError:  # as the backward would
-                return False
+            if _is_write_into_view(each):
+                _run_on_fakes(each)
+    except RuntimeError:  # as the backward would
+        return False
     return True
+
+
+def _is_write_into_view(node: Any) -> bool:
+    return bool(node.name() == "torch::autograd::CopySlices")
+
+
+def _run_on_fakes(node: Any) -> None:
+    """Run the backward of a write into a view. What it has saved belongs to a node in it that Python doesn't see."""
+    (gradient,) = node._input_metadata
+    with torch.no_grad():
+        node(torch.zeros(gradient.shape, dtype=gradient.dtype, device=gradient.device))

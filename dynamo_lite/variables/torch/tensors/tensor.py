@@ -97,6 +97,7 @@ from .mutated_arguments import (
     Watch,
     check_mutated,
     check_resized,
+    check_views,
     is_alone_in_memory,
     mutated_by_schema,
 )
@@ -683,6 +684,7 @@ def _record_plain(
         operands = _operands_to_mutate(tx, target, mutated, fakes, operands)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
+    check_views(tx, operator_name(target), fakes, fake)
     communicates = is_collective(target) or any(is_distributed_class(type(each)) for each in wrappers)
     if communicates:
         check_collective(tx, operator_name(target))
