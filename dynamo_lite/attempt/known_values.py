@@ -43,8 +43,6 @@ class KnownValues:
         self.addresses = AddressKeys()
         self.written_classes: dict[int, VariableTracker] = {}
         """id of a class whose attributes were assigned -> its tracker."""
-        self.are_namespaces_read = False
-        """Whether what the trace reads may be in a class's namespace, by a proxy from outside."""
 
     def close(self) -> None:
         """Drop all references to user objects."""

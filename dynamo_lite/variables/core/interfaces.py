@@ -339,7 +339,6 @@ class KnownValues(Protocol[Tracker]):
 
     memo: dict[int, tuple[Any, Tracker]]
     written_classes: dict[int, Tracker]
-    are_namespaces_read: bool
     builtins_namespace: dict[str, object]
 
     @property

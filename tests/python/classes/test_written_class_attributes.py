@@ -83,7 +83,7 @@ def classes():
 
     kinds = (Base, Derived, Shadowing, ByStart, Abstract, Concrete, Layer, Slots, WithMeta, Computed)
     made = {each.__name__: each for each in kinds}
-    return types.SimpleNamespace(**made, layer=Layer(), instance=object.__new__(Derived), all=kinds)
+    return types.SimpleNamespace(**made, layer=Layer(), instance=object.__new__(Derived), all=kinds, shown=vars(Base))
 
 
 def counter(c, x):
@@ -214,6 +214,18 @@ def namespace(c, x):
     return x + vars(c.Base)["count"]
 
 
+def namespace_from_before(c, x):
+    shown = vars(c.Base)
+    before = shown["count"]
+    c.Base.count += 1
+    return x + before + shown["count"]
+
+
+def namespace_from_outside(c, x):
+    c.Base.count += 1
+    return x + c.shown["count"] + c.Base.count
+
+
 def deleted(c, x):
     c.Base.extra = 1
     del c.Base.extra
@@ -240,7 +252,18 @@ def written_in_checkpoint(c, x):
     return checkpoint(inner, x, use_reentrant=False)
 
 
-BREAKING = (metaclass, method, computed, namespace, deleted, broken, recomputed, written_in_checkpoint)
+BREAKING = (
+    metaclass,
+    method,
+    computed,
+    namespace,
+    namespace_from_before,
+    namespace_from_outside,
+    deleted,
+    broken,
+    recomputed,
+    written_in_checkpoint,
+)
 
 
 def state(c):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import operator
 import sys
 import types
@@ -35,7 +36,13 @@ from dynamo_lite.variables.core.base import (
     unsupported,
 )
 from dynamo_lite.variables.core.base_kinds import InvariantVariable
-from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, is_immutable, is_user_defined, type_name
+from dynamo_lite.variables.core.class_lookup import (
+    class_compares_by_identity,
+    is_immutable,
+    is_user_defined,
+    own_namespace,
+    type_name,
+)
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
 from dynamo_lite.variables.core.formatting import call_class_text_method, call_text_method
 from dynamo_lite.variables.core.inert import defines_special_methods, is_inert
@@ -306,7 +313,9 @@ class ClassVariable(InvariantVariable):
             return False
         if self.source is not None and self.source.way()[0].kind == "local":
             return False
-        return not tx.attempt.values.are_namespaces_read and tx.lookup(meta, "__setattr__") is type.__setattr__
+        (namespace,) = gc.get_referents(own_namespace(cls))
+        is_read = identity(namespace) in tx.attempt.values.memo  # by a ``__dict__`` that would show the write
+        return not is_read and tx.lookup(meta, "__setattr__") is type.__setattr__
 
     def replay(self, plan: Planner) -> None:
         for name, value in self.attrs.items():
