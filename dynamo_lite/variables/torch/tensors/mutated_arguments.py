@@ -92,15 +92,14 @@ def check_resized(tx: Translator, name: str, resized: Sequence[torch.Tensor]) ->
         unsupported(OperatorFailed(name, "it resizes a tensor that shares memory with another"))
 
 
-def check_views(tx: Translator, name: str, fakes: Sequence[object], result: object) -> None:
+def check_views(tx: Translator, name: str, fakes: Sequence[object], results: Sequence[object]) -> None:
     """Break the graph before an operator that returns several views of an input which the graph has written into.
     AOTAutograd returns them as views of a copy if they require gradients."""
     viewed = fakes[0] if fakes else None
-    if not tx.attempt.traits.frees_at_once or not isinstance(result, (tuple, list)):
+    if not tx.attempt.traits.frees_at_once or not isinstance(viewed, torch.Tensor):
         return
-    if isinstance(viewed, torch.Tensor) and viewed.requires_grad and tx.graph.is_written(viewed):
-        if any(share_memory(each, viewed) for each in result):
-            unsupported(ViewsOfWritten(name))
+    if viewed.requires_grad and tx.graph.is_written(viewed) and any(share_memory(each, viewed) for each in results):
+        unsupported(ViewsOfWritten(name))
 
 
 def check_mutated(tx: Translator, name: str, mutated: Sequence[torch.Tensor]) -> None:

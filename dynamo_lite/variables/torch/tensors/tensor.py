@@ -684,12 +684,10 @@ def _record_plain(
         operands = _operands_to_mutate(tx, target, mutated, fakes, operands)
         check_overlap(operator_name(target), mutated, tensors, fakes)
         check_cast(name, mutated, [*fakes, *tensors])
-    check_views(tx, operator_name(target), fakes, fake)
+    if isinstance(fake, (tuple, list)):
+        check_views(tx, operator_name(target), fakes, fake)
     communicates = is_collective(target) or any(is_distributed_class(type(each)) for each in wrappers)
-    if communicates:
-        check_collective(tx, operator_name(target))
-    elif may_fail(target, name, tensors):
-        check_failure(tx, operator_name(target))
+    _check_position(tx, target, tensors, communicates)
     if mutated or hidden:
         check_write(tx.graph, operator_name(target), [*mutated, *hidden])
         _check_frozen(tx.effects, mutated)
@@ -705,6 +703,14 @@ def _record_plain(
     if communicates:
         keep_if_unused(node, fake)
     return found
+
+
+def _check_position(tx: Translator, target: Any, tensors: list[torch.Tensor], communicates: bool) -> None:
+    """Break the graph before an operator that can't come after what was traced before it."""
+    if communicates:
+        check_collective(tx, operator_name(target))
+    elif may_fail(target, bare_name(target), tensors):
+        check_failure(tx, operator_name(target))
 
 
 def _wrappers_among(graph: GraphBuilder, tensors: list[torch.Tensor], target: object) -> list[torch.Tensor]:
