@@ -34,12 +34,12 @@ def version(fake: torch.Tensor) -> int:
 
 
 class Watch:
-    """Which of an operator's tensors it writes into. Created before it runs."""
+    """Which of an operator's tensors it writes into. Created before it runs. ``may_resize``: it is given ``out``."""
 
-    def __init__(self, tx: Translator, tensors: Sequence[torch.Tensor]) -> None:
+    def __init__(self, tx: Translator, tensors: Sequence[torch.Tensor], may_resize: bool) -> None:
         self._tensors = tensors
         self._versions = [version(each) for each in tensors]
-        self._shapes = [each.shape for each in tensors]
+        self._shapes = [each.shape for each in tensors] if may_resize else []
         self._uncounted = tx.graph.uncounted_writes
         self._uncounted.clear()
 

@@ -657,7 +657,7 @@ def _record_plain(
     # The ``__torch_function__`` of such a wrapper has run, or is disabled.
     if any(overrides_torch_function(type(each)) for each in wrappers):
         called = "call_function", without_torch_function(kind, target)
-    watch = Watch(tx, tensors)  # creates the fake mode, which may warn
+    watch = Watch(tx, tensors, "out" in fake_kwargs)  # creates the fake mode, which may warn
     run = functools.partial(compute_with_symbols, tx, *called, fakes, fake_kwargs)
     fake = run_capturing_warnings(tx, called[1], tensors, run)
     mutated, hidden = watch.written()
