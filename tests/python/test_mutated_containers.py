@@ -483,3 +483,21 @@ def test_set_changes_its_size_while_it_is_iterated(x, given):
         except RuntimeError as error:
             texts.append(str(error))
     return x + 1, texts, made
+
+
+@checked(tensor(2), graphs=1)
+def test_order_of_sets_of_constants_whose_hashes_collide(x):
+    made = {48, 16, 8, 0, 32, 24, "gate", "up", "down"}
+    return x + 1, list(made), list({16, 0, 8}), list({40, 8, 1, 16, 9}), [each for each in {"q", "k", "v", "o", "gate"}]
+
+
+@checked(tensor(2), graphs=None)
+def test_order_of_sets_that_were_emptied_before(x):
+    cleared, emptied = {1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}
+    cleared.clear()
+    emptied.difference_update([1, 2, 3, 4, 5, 6, 7, 8, 9])
+    for each in (cleared, emptied):
+        each.update({48, 16, 8, 0, 32, 24, "gate"})
+    copied = set(cleared)
+    copied.discard(16)
+    return x + 1, list(cleared), list(emptied), list(copied), list(set(copied))

@@ -41,7 +41,7 @@ from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .mappings import DictVariable, DictViewVariable
 from .sequences import ContainerIterator
-from .set_operations import Items, RecordedSet, RepeatedOperations, State
+from .set_operations import Items, Operation, RecordedSet, RepeatedOperations, State
 
 
 class Item:
@@ -136,7 +136,8 @@ class SetVariable(RecordedSet):
         self.cls = cls
         self.has_known_order = has_known_order
         self.real: list[tuple[Any, VariableTracker]] | None = None
-        """The items of the real set at the source, in their order; None once the traced program mutated it."""
+        """The items of the real set at the source, or of a set of constants, in their order; None once the traced
+        program mutated it."""
         self.operations = []
         self.readers = []
 
@@ -226,11 +227,28 @@ class SetVariable(RecordedSet):
             self._record_mutation(tx)
             self._changed(method, item)
 
+        is_new = self.source is None and self.operations == [Operation(set, ())]
         operand = operand_of(tx, other, note)
         self._record_mutation(tx)
         _call(tx, method, self.items, operand.real)
         if isinstance(operand.recorded, State) or operand.recorded.make is not tuple:
             self._changed(method, operand)
+        inner = other.builtin_part()
+        if is_new and method is set.update and isinstance(inner, SetVariable):
+            self.real = inner.real_in_new_set()
+
+    def real_in_new_set(self) -> list[tuple[Any, VariableTracker]] | None:
+        """The items of a set of constants in the order of an empty set that is updated by it. None of other sets."""
+        constants: list[Any] = [each for operation in self.operations for each in operation.operands]
+        if (
+            self.real is None
+            or self.source is not None
+            or len(constants) != 1
+            or not isinstance(constants[0], frozenset)
+        ):
+            return None
+        trackers = {id(each): tracker for each, tracker in self.real}
+        return [(each, trackers[id(each)]) for each in set[Any]().union(*constants)]
 
     def _record_mutation(self, tx: Translator) -> None:
         tx.effects.mutate(self)
@@ -282,9 +300,9 @@ class SetVariable(RecordedSet):
         """In the order of iteration."""
         if len(self.items) < 2 or self.has_known_order:
             return self.trackers
-        if self.real is None or self.source is None:
+        if self.real is None:
             unsupported(UnknownSetOrder("iteration", self.describe()))
-        if self.source.kind != "const":
+        if self.source is not None and self.source.kind != "const":
             self.source.check("set_order", tuple(item for item, _ in self.real))
         return [tracker for _, tracker in self.real]
 
@@ -424,10 +442,31 @@ _METHODS = frozenset(
 def set_of_constants(attempt: Attempt, value: set[Any] | frozenset[Any]) -> SetVariable:
     """The tracker of a set of constants that was computed while tracing."""
     kind = type(value)
-    items = kind(Item(each, attempt.values.make(each)) for each in value)
-    made = SetVariable(items, kind, [each.key for each in items] == [*value])
+    order = _insertion_order(value)
+    trackers = {id(each): attempt.values.make(each) for each in value}
+    items = kind(Item(each, trackers[id(each)]) for each in order or value)
+    has_own_order = _are_same(kind(frozenset(value)), value)
+    made = SetVariable(items, kind, order is not None and has_own_order)
+    made.real = [(each, trackers[id(each)]) for each in value] if has_own_order else None
     made.record(kind, frozenset(value))
     return made
+
+
+def _insertion_order(value: set[Any] | frozenset[Any]) -> list[Any] | None:
+    """An order in which the items of a set must be added to a new one to be in the same order there: an item whose
+    first places other items had taken is added after those. None if none is found."""
+    order = wanted = [*value]
+    for _ in range(2 * len(wanted) + 1):
+        found = type(value)(order)
+        if _are_same(found, wanted):
+            return order
+        displaced = next(one for one, other in zip(wanted, found) if one is not other)
+        order = [*(each for each in order if each is not displaced), displaced]
+    return None
+
+
+def _are_same(one: Iterable[object], other: Iterable[object]) -> bool:
+    return all(map(operator.is_, one, other))
 
 
 @wraps_type(set, frozenset)
