@@ -94,7 +94,8 @@ MODELS: dict[str, Callable[[], tuple[torch.nn.Module, dict[str, torch.Tensor]]]]
 class Figures:
     """``first``: seconds to the first result; ``later``: milliseconds of the fastest one of ten that follow;
     ``waited``: seconds that another process compiles meanwhile; ``last``: milliseconds of the fastest call after that;
-    ``peak``: mebibytes allocated at most; ``error``: the largest difference from eager in parts of the largest result."""
+    ``peak``: mebibytes allocated at most; ``error``: the largest difference from eager in parts of the largest
+    result."""
 
     first: float
     later: float

@@ -144,7 +144,7 @@ class DictOrder {
  private:
   PyObject* dict_;
   const OrderedKey* node_ = nullptr;  // the next node, for an OrderedDict
-  Py_ssize_t position_ = 0;  // behind the last key's entry
+  Py_ssize_t position_ = 0;           // behind the last key's entry
 };
 
 // The value of a key, which is found by identity; borrowed. Null if the key isn't in the dict.
