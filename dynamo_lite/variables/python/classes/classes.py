@@ -132,7 +132,7 @@ def loaded_module(tx: Translator, name: str) -> VariableTracker | None:
 
 
 _OF_BEHAVIOUR = ("__get__", "__set__", "__delete__", "__call__")
-"""Methods of class attributes that aren't plain data."""
+"""Special methods of descriptors and callables. A class attribute that has none of them is plain data."""
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 

@@ -238,7 +238,7 @@ class SetVariable(RecordedSet):
             self.real = inner.real_in_new_set()
 
     def real_in_new_set(self) -> list[tuple[Any, VariableTracker]] | None:
-        """The items of a set of constants in the order of an empty set that is updated by it. None of other sets."""
+        """Of a set of constants: its items in the order that they have in a new set which is updated by it."""
         constants: list[Any] = [each for operation in self.operations for each in operation.operands]
         if (
             self.real is None
@@ -452,11 +452,15 @@ def set_of_constants(attempt: Attempt, value: set[Any] | frozenset[Any]) -> SetV
     return made
 
 
+_MOST_TRIES = 16
+"""Each one creates the set anew."""
+
+
 def _insertion_order(value: set[Any] | frozenset[Any]) -> list[Any] | None:
     """An order in which the items of a set must be added to a new one to be in the same order there: an item whose
     first places other items had taken is added after those. None if none is found."""
     order = wanted = [*value]
-    for _ in range(2 * len(wanted) + 1):
+    for _ in range(_MOST_TRIES):
         found = type(value)(order)
         if _are_same(found, wanted):
             return order
