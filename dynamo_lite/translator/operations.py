@@ -490,7 +490,7 @@ class Operations(_Base):
     # -- attributes ------------------------------------------------------------------------------------------------
 
     def lookup(self, cls: type, name: str) -> Any:
-        """What a class and its bases have under a name, ``MISSING`` included, guarded."""
+        """The attribute that the class's MRO has under a name, guarded; ``MISSING`` if there is none."""
         return attributes.guarded_lookup(self, cls, name)
 
     def has_attribute(self, variable: VariableTracker, name: str) -> bool:

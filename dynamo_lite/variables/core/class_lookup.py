@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import types
 from collections.abc import Mapping
@@ -28,6 +29,12 @@ def mro(cls: type) -> tuple[type, ...]:
 def own_namespace(cls: type) -> Mapping[str, Any]:
     """A class's ``__dict__``, whatever the metaclass returns for it."""
     return _NAMESPACE(cls)
+
+
+def namespace_dict(cls: type) -> object:
+    """The dict behind a class's ``__dict__``, which is a proxy."""
+    (found,) = gc.get_referents(own_namespace(cls))
+    return found
 
 
 def is_immutable(cls: type) -> bool:

@@ -278,7 +278,7 @@ def _map(
 
 
 _ORDERED: tuple[set[type], ...] = ({int}, {str})
-"""Types whose values are totally ordered."""
+"""Types of items that `sorted` gives in one order, whatever the order of their set is."""
 
 
 @models(sorted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import gc
 import operator
 import sys
 import types
@@ -40,7 +39,7 @@ from dynamo_lite.variables.core.class_lookup import (
     class_compares_by_identity,
     is_immutable,
     is_user_defined,
-    own_namespace,
+    namespace_dict,
     type_name,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
@@ -313,8 +312,7 @@ class ClassVariable(InvariantVariable):
             return False
         if self.source is not None and self.source.way()[0].kind == "local":
             return False
-        (namespace,) = gc.get_referents(own_namespace(cls))
-        is_read = identity(namespace) in tx.attempt.values.memo  # by a ``__dict__`` that would show the write
+        is_read = identity(namespace_dict(cls)) in tx.attempt.values.memo  # by a ``__dict__`` that would show the write
         return not is_read and tx.lookup(meta, "__setattr__") is type.__setattr__
 
     def replay(self, plan: Planner) -> None:

@@ -30,7 +30,7 @@ from dynamo_lite.variables.core.base import (
 )
 from dynamo_lite.variables.core.base_kinds import ContainerVariable, IteratorVariable
 from dynamo_lite.variables.core.c_arguments import raise_argument_error
-from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, is_immutable, own_namespace
+from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, is_immutable, namespace_dict
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
@@ -588,8 +588,7 @@ def _wrap_view(attempt: Attempt, value: object, source: Source) -> VariableTrack
     """A proxy or view, by the dict behind it."""
     source.check("type", type(value))
     (mapping,) = gc.get_referents(value)
-    written = [gc.get_referents(own_namespace(each.value))[0] for each in attempt.values.written_classes.values()]
-    if any(each is mapping for each in written):
+    if any(namespace_dict(each.value) is mapping for each in attempt.values.written_classes.values()):
         unsupported(UnsupportedValue("a class's __dict__", "attributes of the class are assigned in the same graph"))
     of = attempt.values.wrap(mapping, source.child("taken_from")) if type(mapping) in (dict, OrderedDict) else None
     items = None if of is None else of.builtin_part()

@@ -136,8 +136,8 @@ def _index_put(tx: Translator, name: str, args: Args, kwargs: Kwargs) -> Variabl
 
 
 def _check_assigned_type(value: VariableTracker) -> None:
-    """Break the graph for a scalar of another library that isn't an integer, and no float or complex number of
-    Python's: other operators take it, an assignment raises TypeError."""
+    """Break the graph where another library's scalar is assigned that is neither an integer nor derived from Python's
+    float or complex. Other operators take such a scalar; an assignment raises TypeError."""
     kind = value.python_type()
     is_number = issubclass(kind, (int, float, complex)) or class_lookup(kind, "__index__") is not MISSING
     if value.is_taken_as_number and not is_number:

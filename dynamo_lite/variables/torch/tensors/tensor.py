@@ -143,7 +143,7 @@ IN_PLACE_VIEWS = frozenset(
 """The `UNTRACED_METHODS` that are traced if the tensor was created during tracing."""
 
 _RESIZING = frozenset({"resize_", "resize_as_"})
-"""Those that may give a tensor more memory."""
+"""Methods that may give a tensor more memory."""
 
 _GUARDED_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "layout", "ndim", "is_cuda", "is_cpu", "is_sparse", "is_quantized", "is_meta"}
