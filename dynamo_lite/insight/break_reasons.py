@@ -368,9 +368,10 @@ class ClassCreation(BreakReason, code="DL0508", numbers_matter=False):
 
 
 class FirstImport(BreakReason, code="DL0509", numbers_matter=False):
-    happened = "`import {module}` runs the module's code, since the module isn't loaded yet"
+    happened = "the module {module} isn't loaded yet, and its code can't run while tracing: {reason}"
     fix = "import it at the top of the file, or once before the first call"
     module: str
+    reason: str
 
 
 class UnsupportedMethod(BreakReason, code="DL0510", numbers_matter=True, may_follow=True):

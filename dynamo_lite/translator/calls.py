@@ -7,11 +7,12 @@ from types import ModuleType
 
 from dynamo_lite.bytecode import Instruction
 from dynamo_lite.bytecode.instructions import CALLABLE_FIRST
-from dynamo_lite.insight.break_reasons import FailsInPython, FirstImport, MissingNameInModule
+from dynamo_lite.insight.break_reasons import FailsInPython, MissingNameInModule
 from dynamo_lite.resume.graph_break import is_call_of_broken_callee
 from dynamo_lite.variables.core.base import ObservedException, UnpackedKwargs, VariableTracker, unsupported
 from dynamo_lite.variables.core.null import NULL
-from dynamo_lite.variables.python.classes.classes import ModuleVariable, loaded_module
+from dynamo_lite.variables.python.classes.classes import ModuleVariable
+from dynamo_lite.variables.python.classes.imports import imported_module, loaded_module
 from dynamo_lite.variables.python.containers.mappings import DictVariable
 from dynamo_lite.variables.python.containers.sequences import TupleVariable
 from dynamo_lite.variables.python.functions.function import CellVariable, NestedFunctionVariable
@@ -99,24 +100,22 @@ def load_build_class(tx: StackMachine, instruction: Instruction) -> None:
 def import_name(tx: StackMachine, instruction: Instruction) -> None:
     fromlist, level = tx.pop(), tx.pop()
     name = _absolute_name(tx, instruction.argval, level.as_constant())
-    found = loaded_module(tx, name if tx.truth(fromlist) else name.partition(".")[0])
-    if found is None or loaded_module(tx, name) is None:
-        unsupported(FirstImport(name))
+    found = imported_module(tx, name)
     for each in tx.python_value(fromlist) or ():
-        _refuse_first_import(tx, found, each)
-    tx.stack.append(found)
+        _import_submodule(tx, found, each)
+    tx.stack.append(found if tx.truth(fromlist) else imported_module(tx, name.partition(".")[0]))
 
 
-def _refuse_first_import(tx: StackMachine, package: VariableTracker, name: str) -> None:
-    """Break the graph where ``from package import name`` imports a submodule that isn't loaded yet."""
+def _import_submodule(tx: StackMachine, package: VariableTracker, name: str) -> None:
+    """Import ``package.name``, if that is a submodule, for ``from package import name``."""
     if not isinstance(package, ModuleVariable) or type(package.value) is not ModuleType:
         return  # its class may load attributes when they are read
     namespace = package.value.__dict__
     if name in namespace or "__path__" not in namespace or "__getattr__" in namespace:
         return
     submodule = f"{package.name}.{name}"
-    if loaded_module(tx, submodule) is None and PathFinder.find_spec(submodule, namespace["__path__"]) is not None:
-        unsupported(FirstImport(submodule))
+    if PathFinder.find_spec(submodule, namespace["__path__"]) is not None:
+        imported_module(tx, submodule)
 
 
 def _absolute_name(tx: StackMachine, name: str, level: int) -> str:

@@ -80,12 +80,12 @@ def test_ways_to_find_nothing(lookup):
 
 
 def test_a_cached_function_that_has_to_run_after_a_side_effect():
-    @functools.lru_cache
-    def plan(n, kind):
-        return [n, len(os.urandom(kind))]
-
     noted = torch.nn.Module()
     noted.place = "before"
+
+    @functools.lru_cache
+    def plan(n, kind):
+        return [n, len(os.urandom(kind)) + len(noted.place)]
 
     def fn(x):
         noted.place = "inside"

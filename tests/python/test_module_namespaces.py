@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import types
 
 import torch
@@ -115,35 +114,3 @@ def test_a_module_that_the_program_created():
         return x * vars(made)["RATE"], sorted(name for name in made.__dict__ if name.isupper())
 
     check(without_breaks(fn), tensor(3))
-
-
-def test_a_submodule_that_is_not_loaded_yet_is_imported(tmp_path, monkeypatch):
-    package = tmp_path / "a_package_of_two"
-    package.mkdir()
-    (package / "__init__.py").write_text("")
-    for name in ("first", "second"):
-        (package / f"{name}.py").write_text("FACTOR = 3\n")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def imports_one(x):
-        y = x + 1
-        from a_package_of_two import first
-
-        return y * first.FACTOR
-
-    def imports_what_is_there(x):
-        y = x + 1
-        try:
-            from a_package_of_two import second, third
-        except ImportError:
-            return y * 2
-        return second, third
-
-    __import__(package.name)
-    x = torch.ones(2)
-    for fn, expected in ((imports_one, 6), (imports_what_is_there, 4)):
-        found = dl.explain(fn)(x)
-        assert found.result.tolist() == [expected] * 2 and found.graph_count == 2
-        assert found.breaks[0].reason.code == "DL0509"
-    assert {f"{package.name}.first", f"{package.name}.second"} <= sys.modules.keys()
-    assert dl.explain(imports_one)(x).is_whole

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -104,3 +107,22 @@ def test_caches_filled_before_the_call():
 @pytest.mark.parametrize("case", programs.parameters())
 def test_functions_of_einops_are_traced(case):
     case.run()
+
+
+def test_the_first_call_of_a_process():
+    """einops looks for its backend, imports what it needs of torch, and fills its caches."""
+    program = """
+import einops, torch
+import dynamo_lite as dl
+
+def split(x):
+    return einops.rearrange(x, "b c (h p) w -> b h (p w c)", p=2) + 1
+
+compiled, graphs = dl.compile(split, backend="eager", fullgraph=True), []
+for size in (4, 6, 8):
+    x = torch.randn(2, 3, size, size + 1)
+    assert torch.equal(compiled(x), split(x))
+print(dl.counters.graphs)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "2\n", done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import pathlib
 import re
+import sys
 
 import pytest
 import torch
@@ -46,6 +47,23 @@ def test_a_report_marks_both_lines(tmp_path):
     assert re.search(rf"DL\d+\s+in Path\.write_text \({NAME}:\d+\): ", text)
     assert re.search(rf"\s{pathlib.Path(__file__).name}:{LINE}\s", text)
     assert re.search(rf"It ended in {NAME}:\d+, Path\.write_text\.", text)
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_packages_of_a_folder_that_only_the_path_names_are_libraries(tmp_path, monkeypatch, folder):
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "far_library.py").write_text("def says(x):\n    print(x.shape)\n")
+    monkeypatch.syspath_prepend(str(tmp_path / folder))
+    import far_library
+
+    def fn(x):
+        y = x + 1
+        far_library.says(y)
+        return y
+
+    (found,) = dl.explain(fn)(torch.ones(2)).breaks
+    monkeypatch.delitem(sys.modules, "far_library")
+    assert found.at() == f"{__file__}:{fn.__code__.co_firstlineno + 2} (far_library.py:2, says)"
 
 
 def test_code_without_a_file_is_the_programs_where_nothing_else_is(caplog):

@@ -29,7 +29,6 @@ from dynamo_lite.insight.break_reasons import (
     UnsupportedOperation,
 )
 from dynamo_lite.records.guards import Assumed
-from dynamo_lite.records.random_operators import draws_nothing
 from dynamo_lite.records.restart import specialize_before
 from dynamo_lite.runtime.interrupts import reraise_if_asynchronous
 from dynamo_lite.runtime.precomputed_calls import InOrder, OutOfOrder
@@ -37,6 +36,7 @@ from dynamo_lite.variables.core.attributes import MethodVariable, binds, class_a
 from dynamo_lite.variables.core.base import Args, Kwargs, NotConstant, Planner, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.reachable import reachable
 from dynamo_lite.variables.core.registry import models
+from dynamo_lite.variables.core.run_now import is_first_to_draw, why_not_now
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from dynamo_lite.variables.python.containers.sequences import SizeVariable, TupleVariable
 from dynamo_lite.variables.python.numbers.symbolic import SymbolicNumber, SymNodeVariable
@@ -151,20 +151,15 @@ class CachedFunctionVariable(UserObjectVariable):
         precedes the call in eager."""
         if is_full:
             unsupported(UncachedCall(self.describe(), "its cache is full"))
-        if tx.graph.scope.is_nested:
-            unsupported(UncachedCall(self.describe(), "an operator runs its caller"))
-        has_effects = not tx.effects.empty or tx.graph.written
-        if tx.graph.communicates:
-            unsupported(UncachedCall(self.describe(), "it comes after a collective"))
-        if has_effects:
-            unsupported(UncachedCall(self.describe(), "it comes after side effects"))
         function, ahead = self.value.__wrapped__, tx.attempt.ahead
         in_python = type(function) is types.FunctionType
+        given = [*args, *named.values()]
+        if reason := why_not_now(tx, function if in_python else None, given):
+            unsupported(UncachedCall(self.describe(), reason))
         if not (ahead.may_run(function) if in_python else isinstance(function, types.BuiltinFunctionType)):
             unsupported(UncachedCall(self.describe(), "it may raise"))
-        draws = not all(draws_nothing(node.op, node.target) for node in tx.graph.graph.nodes)
         try:
-            with unset_fake_temporarily(), InOrder(may_draw=not draws and not tx.attempt.before_graph.calls):
+            with unset_fake_temporarily(), InOrder(may_draw=is_first_to_draw(tx)):
                 self.value(*args, **named)
         except OutOfOrder as error:
             unsupported(UncachedCall(self.describe(), str(error)))

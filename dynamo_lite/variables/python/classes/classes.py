@@ -117,19 +117,6 @@ class ModuleVariable(InvariantVariable):
         tx.attempt.values.scope(self.value.__dict__).store(name, value)
 
 
-def loaded_module(tx: Translator, name: str) -> VariableTracker | None:
-    """``sys.modules[name]``; None if it has no such module, or None in its place."""
-    known = tx.attempt.values.memo.get(identity(sys.modules))
-    if known is not None and known[1] in tx.effects.written:
-        key = ConstantVariable(name)
-        found = known[1].getitem(tx, key) if known[1].contains(tx, key) else None
-        return None if found is None or tx.is_none(found) else found.realize()
-    if sys.modules.get(name) is None:
-        return None
-    modules = tx.guards.const(sys).child("instance_dict").child("dict_item", "modules")
-    return LazyVariable(tx.attempt, sys.modules[name], modules.child("dict_item", name)).realize()
-
-
 _OF_BEHAVIOUR = ("__get__", "__set__", "__delete__", "__call__")
 """Special methods of descriptors and callables. A class attribute that has none of them is plain data."""
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
