@@ -212,6 +212,11 @@ def hold_collector() -> None:
     Does nothing if the program has turned it off."""
 
 def release_collector() -> None: ...
+def freeze_objects() -> None:
+    """Hide all objects that exist from the garbage collector, until `unfreeze_objects` or the end of this thread's
+    callback. Does nothing if some are hidden already: see ``gc.freeze``."""
+
+def unfreeze_objects() -> None: ...
 def is_busy_elsewhere() -> bool:
     """Whether a callback is running in another greenlet of this thread."""
 

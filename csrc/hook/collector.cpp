@@ -15,7 +15,27 @@ void hold_collector() {
   PyGC_Disable();
 }
 
+// Calls a function of the module gc. An exception that is already set stays set.
+long call_gc(const char* name) noexcept {
+  const pybind11::error_scope kept;
+  const Ref module = Ref::steal(PyImport_ImportModule("gc"));
+  const Ref result = module ? Ref::steal(PyObject_CallMethod(module.get(), name, nullptr)) : Ref();
+  if (!result) PyErr_WriteUnraisable(nullptr);
+  return result && PyLong_Check(result.get()) ? PyLong_AsLong(result.get()) : 0;
+}
+
+void freeze_objects() {
+  Thread& thread = this_thread();
+  if (thread.froze_objects || call_gc("get_freeze_count") > 0) return;  // the program froze some, or another thread
+  thread.froze_objects = true;
+  call_gc("freeze");
+}
+
 }  // namespace
+
+void unfreeze_objects(Thread& thread) noexcept {
+  if (std::exchange(thread.froze_objects, false)) call_gc("unfreeze");
+}
 
 void release_collector(Thread& thread, int kept) noexcept {
   if (thread.collector_holds <= kept) return;
@@ -34,6 +54,8 @@ void register_collector(pybind11::module_& module) {
     Thread& thread = this_thread();
     if (thread.collector_holds > 0) release_collector(thread, thread.collector_holds - 1);
   });
+  module.def("freeze_objects", freeze_objects);
+  module.def("unfreeze_objects", [] { unfreeze_objects(this_thread()); });
 }
 
 }  // namespace dynamo_lite

@@ -206,8 +206,8 @@ class MissClock {
 };
 
 // Calls the owner's callback. No frame is compiled while it runs, and the recursion depth counts from zero. Torch's
-// state and the callback's holds on the garbage collector are restored here and not in Python, because a signal handler
-// or another thread may raise an exception at any point of the Python code.
+// state and what the callback set in the garbage collector are restored here and not in Python, because a signal
+// handler or another thread may raise an exception at any point of the Python code.
 Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Owner* owner, Thread& thread) {
   const Ref callback = owner->callback;
   const HookRemovedScope out(thread.owner);
@@ -218,6 +218,7 @@ Ref call_back(PyThreadState* state, Frame* frame, const FrameViewScope& view, Ow
   ++thread.running_callbacks;
   Ref result = Ref::steal(hang_at_exit([&] { return PyObject_CallOneArg(callback.get(), view.get()); }));
   --thread.running_callbacks;
+  unfreeze_objects(thread);
   release_collector(thread, held);
   const bool is_entry = result && PyTuple_Check(result.get()) && !is_code_and_exception(result.get());
   if (!is_entry) at::ThreadLocalState::setThreadLocalState(torch);

@@ -118,6 +118,7 @@ void begin_process() {
   thread.running_callbacks = 0;
   drop_other_threads_holds();
   release_collector(thread, 0);
+  unfreeze_objects(thread);
   this_threads_stacks().users = installation().users = 0;
   remove();
   drop_owners(thread);

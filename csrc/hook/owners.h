@@ -40,6 +40,7 @@ struct Thread {
   int capture_depth = 0;                 // callback_depth() at the start of the call that must be captured
   bool unwatched = false;                // whether begin_unwatched() is in effect
   int collector_holds = 0;               // hold_collector() calls that have not been released
+  bool froze_objects = false;            // freeze_objects() was called, and not unfreeze_objects()
   Handoff handoff = {};
   const Frame* passed_frame = nullptr;  // the frame that was passed to the previous hook
   double accounted_seconds = 0;         // spent in callbacks, and in delayed frames

@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from dynamo_lite.runtime.interrupts import importing
+
 _SWITCH_INTERVAL = 2e-4
 """Seconds. The thread waits for the GIL some thousand times: with Python's five milliseconds, for seconds in all."""
 
@@ -36,6 +38,10 @@ class _EarlyStart:
         """
         is_first = self._process != os.getpid()
         self._process = os.getpid()
+        with importing():
+            self._import(is_first)
+
+    def _import(self, is_first: bool) -> None:
         is_gpu = torch.cuda.is_initialized() or torch.xpu.is_initialized()
         if is_first and is_gpu:
             self._start(_work_of_triton(is_gpu))
