@@ -39,7 +39,8 @@ bytecode = logging.getLogger("dynamo_lite.bytecode")
 side_effects = logging.getLogger("dynamo_lite.side_effects")
 """INFO: the objects and globals of the program that each new entry writes to after its graph."""
 perf = logging.getLogger("dynamo_lite.perf")
-"""INFO: how long translating and compiling each frame took; calls that run in eager until that is done."""
+"""INFO: how long translating and compiling each frame took, and waiting for another process that compiled the same;
+calls that run in eager until that is done."""
 
 _OF_TORCHS = {
     "graph_breaks": "breaks",
@@ -75,7 +76,7 @@ def set(*subjects: str, **levels: bool | int | str) -> None:
     chosen: dict[str, bool | int | str] = {}
     for each in subjects:
         if not isinstance(each, str):
-            raise TypeError(f"a subject of dynamo_lite's logs is a name, not {type(each).__name__} ({each!r})")
+            raise TypeError(f"a log subject must be a name, not {type(each).__name__} ({each!r})")
         for word in each.lower().replace(",", " ").split():
             name, level = word.removeprefix("+"), "DEBUG" if word.startswith("+") else "INFO"
             for subject in SUBJECTS if name == "all" else (name,):
@@ -92,10 +93,10 @@ def _level(name: str, wanted: bool | int | str) -> int | str:
     if isinstance(wanted, bool):
         return logging.INFO if wanted else logging.WARNING
     if not isinstance(wanted, (int, str)):
-        raise TypeError(f"the level of {name!r} is True, False or a level of logging, not {wanted!r}")
+        raise TypeError(f"the level of {name!r} must be True, False or a level of logging, not {wanted!r}")
     known = logging.getLevelNamesMapping()
     if isinstance(wanted, str) and wanted not in known:
-        raise ValueError(f"the level of {name!r} is True, False or one of {', '.join(known)}, not {wanted!r}")
+        raise ValueError(f"the level of {name!r} must be True, False or one of {', '.join(known)}, not {wanted!r}")
     return wanted
 
 

@@ -2,6 +2,9 @@
 
 There is no thread: what calls a graph asks whether its process has ended, and that starts the next one. So nothing
 here delays the end of the process, and a forked process begins with nothing to wait for.
+
+Of several programs that want the same graph, as ranks do, one has it compiled. The process that compiles has the lock
+of the graph's file; the others look now and then whether it is done, or has ended without.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ from typing import IO
 
 from dynamo_lite import logs
 
+from .one_rank import LockFile
 from .whole_graphs import WholeGraph
 
 _MAIN = "import sys; sys.path[:0] = [sys.argv.pop(1)]; from dynamo_lite.backends.compile_process import main; main()"
 _PACKAGE = Path(__file__).parents[2]
+_SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class Job:
@@ -41,13 +46,28 @@ class Job:
         self._began = 0.0
         self._folder: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock: LockFile | None = None
+        """The process that compiles the graph has it: ours, or another program's."""
 
     def start(self) -> None:
-        """Start the process.
+        """Start the process, unless another program's compiles the graph or has compiled it.
 
         Raises:
             OSError: it can't be started.
         """
+        with contextlib.suppress(OSError):  # files there can't be locked
+            self._lock = self._lock or self.graph.lock_file()
+            if not self._lock.try_to_lock():
+                return
+        if self.graph.is_cached():
+            self.end(True)
+            logs.perf.info("%sa graph was compiled whole in the background of another process", logs.rank())
+        else:
+            self._run(() if self._lock is None else (self._lock.descriptor,))
+            self._close_lock()
+
+    def _run(self, kept_open: tuple[int, ...]) -> None:
+        """Start the process, which keeps these files open until it ends."""
         if not sys.executable:
             raise OSError("Python's own file isn't known")
         self._began = time.perf_counter()
@@ -57,7 +77,12 @@ class Job:
         command = [sys.executable, "-P", "-c", _MAIN, str(_PACKAGE), str(file), str(os.getpid())]
         with self._errors("wb") as errors:  # in a session of its own: Ctrl-C is for the program
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+                pass_fds=kept_open,
             )
 
     def _errors(self, mode: str) -> IO[bytes]:
@@ -65,8 +90,11 @@ class Job:
         return open(Path(self._folder, "errors"), mode)  # noqa: SIM115 (the caller closes it)
 
     def look(self) -> bool:
-        """Whether it is over. Notes how it has ended, when it just has."""
-        if not self.is_over and self._process is not None and self._process.poll() is not None:
+        """Whether it is over. Notes how it has ended, when it just has. Starts it, if another program's process that
+        compiled the graph has ended without."""
+        if not self.is_over and self._process is None:
+            _start(self)
+        elif not self.is_over and self._process is not None and self._process.poll() is not None:
             self.seconds = time.perf_counter() - self._began
             self.end(self._process.returncode == 0)
             logs.perf.info("%s%s", logs.rank(), self._outcome())
@@ -82,10 +110,18 @@ class Job:
 
     def end(self, has_succeeded: bool) -> None:
         self.is_over, self.has_succeeded = True, has_succeeded
+        self._close_lock()
+
+    def _close_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def join(self, seconds: float | None) -> None:
-        """Wait until the process has ended, so many seconds at most."""
-        if self._process is not None:
+        """Wait until the process has ended, so many seconds at most, or a moment if it is another program's."""
+        if self._process is None:
+            time.sleep(_SECONDS_BETWEEN_LOOKS if seconds is None else min(seconds, _SECONDS_BETWEEN_LOOKS))
+        else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(seconds)
 
@@ -126,7 +162,6 @@ class Jobs:
                     self._running = None
                     return True
                 self._running = self._waiting.popleft()
-                _start(self._running)
         return False
 
     def cancel(self, job: Job) -> None:

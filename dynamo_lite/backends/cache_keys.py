@@ -37,14 +37,18 @@ def cacheable_functions_setting(gm: torch.fx.GraphModule) -> dict[str, Any]:
     config = importlib.import_module("torch._inductor.config")
     source_hash = hashlib.sha256(inspect.getsource(graph_functions).encode()).hexdigest()
     marked = {**getattr(config, _SETTING), **dict.fromkeys(ours, source_hash)}
-    caches = importlib.import_module("torch._functorch._aot_autograd.autograd_cache")
     with config.patch({_SETTING: marked}):
-        try:
-            for body in modules[1:]:
-                caches.check_cacheable(body)
-        except caches.BypassAOTAutogradCache:
-            return {}
-    return {_SETTING: marked}
+        return {_SETTING: marked} if all(map(is_cacheable, modules[1:])) else {}
+
+
+def is_cacheable(gm: torch.fx.GraphModule) -> bool:
+    """Whether AOTAutograd caches a graph, under the current settings."""
+    caches = importlib.import_module("torch._functorch._aot_autograd.autograd_cache")
+    try:
+        caches.check_cacheable(gm)
+    except caches.BypassAOTAutogradCache:
+        return False
+    return True
 
 
 def without_cache_of_user_subclasses(example_inputs: Iterable[object]) -> contextlib.AbstractContextManager[Any]:

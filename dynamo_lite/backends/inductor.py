@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 
@@ -21,6 +21,7 @@ from .cudagraphs import cudagraphs, mark_static_inputs, with_step_per_call
 from .direct_launch import with_direct_launch
 from .early_start import begin, wait
 from .kernels import compiled_together
+from .one_rank import compiled_by_one_rank
 from .registry import by_similarity, configured
 from .sizes import has_symbols_not_given, with_sizes_as_inputs
 
@@ -71,10 +72,22 @@ class Inductor:
         if has_symbols_not_given(gm, example_inputs):
             patches["fx_graph_cache"] = False
         inner: dict[str, Any] = {"inner_compile": _refuse} if self.is_cached else {}
-        with backward_outside_autocast(), without_cache_of_user_subclasses(example_inputs):
+        with (
+            backward_outside_autocast(),
+            without_cache_of_user_subclasses(example_inputs),
+            self.compiled_by_one_rank(gm, example_inputs, "whole"),
+        ):
             compile_graph = functools.partial(compile_fx, config_patches=patches or None, **inner)
             compiled = with_direct_launch(with_sizes_as_inputs(compile_graph, gm, example_inputs), gm)
         return with_step_per_call(compiled) if records else compiled
+
+    def compiled_by_one_rank(
+        self, gm: torch.fx.GraphModule, example_inputs: list[Any], way: Literal["whole", "pieces"]
+    ) -> contextlib.AbstractContextManager[None]:
+        """A block in which the graph is compiled, for which other ranks wait that compile the same."""
+        if self.is_cached:
+            return contextlib.nullcontext()
+        return compiled_by_one_rank(gm, example_inputs, self.patches, way)
 
     @contextlib.contextmanager
     def compiled_together(self) -> Iterator[None]:
@@ -119,15 +132,19 @@ def _normalized_options(options: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for given, value in options.items():
         if not isinstance(given, str):
-            raise TypeError(f"an option's name is a string, not {type(given).__name__} ({given!r})")
+            raise TypeError(f"an option's name must be a string, not {type(given).__name__} ({given!r})")
         name = given.replace("-", "_")
         if name not in known:
             near = ", ".join(map(repr, by_similarity(name, known)[:3]))
-            raise ValueError(f"no option {given!r} of Inductor's; near it are {near} (torch._inductor.list_options())")
+            raise ValueError(
+                f"Inductor has no option {given!r}; similar ones are {near} (torch._inductor.list_options() has all)"
+            )
         kind = config.get_type(name)
         if typing.get_origin(kind) is None and isinstance(kind, type) and not isinstance(value, kind):
             found_type = type(value).__name__
-            raise TypeError(f"option {given!r} of Inductor's is of type {kind.__name__}, not {found_type} ({value!r})")
+            raise TypeError(
+                f"option {given!r} of Inductor must be of type {kind.__name__}, not {found_type} ({value!r})"
+            )
         found[name] = value
     return found
 

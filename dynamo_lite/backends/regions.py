@@ -96,7 +96,10 @@ class InRegions:
                 compiled[key] = made, time.perf_counter() - began
             return compiled[key][0]
 
-        with getattr(self.backend, "compiled_together", contextlib.nullcontext)():
+        by_one_rank: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if isinstance(self.backend, Inductor):
+            by_one_rank = self.backend.compiled_by_one_rank(gm, example_inputs, "pieces")
+        with by_one_rank, getattr(self.backend, "compiled_together", contextlib.nullcontext)():
             run = compile_each(gm, example_inputs, pieces, compile_piece)
         gm.meta[REGIONS] = replace(regions_of(pieces), saved_seconds=saved)
         return run

@@ -64,26 +64,30 @@ def register_backend(fn: object = None, *, name: str | None = None) -> Any:
         tensor([1., 1.])
     """
     if name is not None and not isinstance(name, str):
-        raise TypeError(f"a backend's name is a string, not {type(name).__name__} ({name!r})")
+        raise TypeError(f"a backend's name must be a string, not {type(name).__name__} ({name!r})")
     if name == "":
         raise ValueError("a backend's name must not be empty")
     if fn is None:
         return functools.partial(register_backend, name=name)
     if not callable(fn):
-        raise TypeError(f"a backend is a callable, not {type(fn).__name__} ({fn!r})")
+        raise TypeError(f"a backend must be a callable, not {type(fn).__name__} ({fn!r})")
     key = name or name_of(fn)
-    if not _is_same_function(_BACKENDS.get(key, fn), fn):
-        raise ValueError(f"there is a backend {key!r} already; pass another name")
+    if not _is_same_definition(_BACKENDS.get(key, fn), fn):
+        raise ValueError(f"there is already a backend {key!r}: pass another name")
     _BACKENDS[key] = fn
     return fn
 
 
-def _is_same_function(old: Backend, new: Backend) -> bool:
-    """Whether it is the same object, or the same definition at a module's top level that was run again."""
+def _is_same_definition(old: Backend, new: Backend) -> bool:
+    """Whether it is the same object, or the same definition that was run again: a function at a module's top level; in
+    the program itself, where a notebook's cells are run, any function of that name, or an instance of a class of that
+    name."""
     if old is new:
         return True
-    places = [(type(each), each.__module__, getattr(each, "__qualname__", None)) for each in (old, new)]
-    return isinstance(old, FunctionType) and places[0] == places[1] and "<" not in old.__qualname__
+    names = [each if isinstance(each, FunctionType) else type(each) for each in (old, new)]
+    places = [(type(each), each.__module__, each.__qualname__) for each in names]
+    is_at_top = isinstance(old, FunctionType) and "<" not in old.__qualname__
+    return places[0] == places[1] and (is_at_top or places[0][1] == "__main__")
 
 
 def name_of(backend: str | Backend) -> str:
@@ -108,7 +112,7 @@ def lookup_backend(backend: str | Backend) -> Backend:
         _check_takes_a_graph(backend)
         return backend
     if not isinstance(backend, str):
-        raise TypeError(f"backend is a name or a callable, not {type(backend).__name__}")
+        raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
     registered = _BACKENDS.get(backend)
     if registered is not None:
         return registered
@@ -152,9 +156,9 @@ def configured(backend: str | Backend, mode: str | None, options: dict[str, Any]
     if mode is not None and options is not None:
         raise ValueError("pass mode or options, not both: a mode is a set of options")
     if mode is not None and not isinstance(mode, str):
-        raise TypeError(f"mode is a name, not {type(mode).__name__}")
+        raise TypeError(f"mode must be a name, not {type(mode).__name__}")
     if options is not None and not isinstance(options, dict):
-        raise TypeError(f"options is a dict of names to values, not {type(options).__name__}")
+        raise TypeError(f"options must be a dict of names to values, not {type(options).__name__}")
     if options:  # the guard filter isn't the backend's
         options = {name: value for name, value in options.items() if name != "guard_filter_fn"}
     if mode in (None, "default") and not options:

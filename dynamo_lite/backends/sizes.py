@@ -16,7 +16,7 @@ Expression = Any
 def with_sizes_as_inputs(backend: Backend, gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Compile a graph; if it is differentiated, with its symbolic sizes as inputs. AOTAutograd saves sizes that the
     backward computes from sizes as tensors, for which it needs each symbol as an input."""
-    found = _sizes(gm) if _is_differentiated(example_inputs) else {}
+    found = _sizes(gm) if is_differentiated(example_inputs) else {}
     if not found:
         return backend(gm, example_inputs)
     graph = torch.fx.Graph()
@@ -41,10 +41,11 @@ def with_sizes_as_inputs(backend: Backend, gm: torch.fx.GraphModule, example_inp
 def has_symbols_not_given(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> bool:
     """Whether the graph is compiled with symbolic sizes that are not inputs themselves. A cache on disk checks what was
     assumed of a symbol only if it is an input."""
-    return not _is_differentiated(example_inputs) and bool(_sizes(gm))
+    return not is_differentiated(example_inputs) and bool(_sizes(gm))
 
 
-def _is_differentiated(example_inputs: list[Any]) -> bool:
+def is_differentiated(example_inputs: list[Any]) -> bool:
+    """Whether a graph with these inputs is compiled with a backward."""
     return torch.is_grad_enabled() and any(
         isinstance(each, torch.Tensor) and each.requires_grad for each in example_inputs
     )

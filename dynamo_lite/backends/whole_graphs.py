@@ -25,6 +25,7 @@ from dynamo_lite import logs
 from dynamo_lite.runtime.version import __version__
 
 from .inductor import Inductor, NotCached
+from .one_rank import LockFile
 from .saved_graphs import NotPortable, restored, saved
 from .torch_settings import TorchSettings
 
@@ -51,6 +52,14 @@ class WholeGraph:
     def is_cached(self) -> bool:
         """Whether a process has noted that the caches on disk have the result."""
         return self._note().exists()
+
+    def lock_file(self) -> LockFile:
+        """The file that the process which compiles the graph has locked.
+
+        Raises:
+            OSError: it can't be created.
+        """
+        return LockFile(self._note().with_suffix(".lock"))
 
     def compile(self) -> None:
         """Compile it, so that the caches have it, and note that."""

@@ -45,7 +45,7 @@ def test_registered_backend_is_found_by_name(monkeypatch):
     assert dl.lookup_backend("first") is first and dl.lookup_backend("second one") is second
     assert dl.compile(lambda x: x + 1, backend="second one")(torch.ones(1)) == 2
     dl.register_backend(first)
-    with pytest.raises(ValueError, match="there is a backend 'first' already"):
+    with pytest.raises(ValueError, match="there is already a backend 'first'"):
         dl.register_backend(second, name="first")
 
 

@@ -257,7 +257,7 @@ def test_attributes_of_the_backend_are_kept():
 
 
 def test_other_ways_are_refused():
-    with pytest.raises(ValueError, match=r"^regions is 'auto', 'never' or 'only', not 'always'$"):
+    with pytest.raises(ValueError, match=r"^regions must be 'auto', 'never' or 'only', not 'always'$"):
         dl.compile(blocks(), regions="always")
 
 

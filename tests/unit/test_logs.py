@@ -160,6 +160,29 @@ def test_a_recompile_says_what_it_was(said, args, change):
     assert recompile(said, fn, *args)[1] == change
 
 
+def test_a_recompile_names_classes_of_one_name_by_their_modules(said):
+    first, second = (type(name, (), {"k": 1, "__module__": module}) for name, module in (("A", "one"), ("B", "two")))
+    namesake = type("B", (), {"k": 1, "__module__": "three"})
+
+    def fn(x, flag):
+        return x * flag.k
+
+    assert recompile(said, fn, (torch.ones(2), first()), (torch.ones(2), second()))[1] == "flag: a B, was an A"
+    dl.reset()
+    assert recompile(said, fn, (torch.ones(2), namesake()), (torch.ones(2), second()))[1] == "flag: a B, was a three.B"
+
+
+def test_a_break_ends_its_sentence_once(said):
+    def fn(x):
+        return x @ torch.ones(7, 7)
+
+    def call():
+        with pytest.raises(RuntimeError):
+            dl.compile(fn, backend="eager")(torch.ones(2, 2))
+
+    assert ["[2, 2] X [7, 7]. Hint: if it fails in eager" in each for each in said("breaks", call)] == [True]
+
+
 def test_a_recompile_shows_the_beginnings_of_long_values(said):
     def fn(x, text):
         return x + len(text)
@@ -291,8 +314,13 @@ def test_subjects_of_torch_logs_keep_their_level():
     ("subjects", "levels", "error", "words"),
     [
         ([["breaks"]], {}, TypeError, r"a name, not list \(\['breaks'\]\)"),
-        (["breaks"], {"graph": "LOUD"}, ValueError, "the level of 'graph' is .* one of .*INFO.*, not 'LOUD'"),
-        (["breaks"], {"graph": None}, TypeError, "the level of 'graph' is True, False or a level of logging, not None"),
+        (["breaks"], {"graph": "LOUD"}, ValueError, "the level of 'graph' must be .* one of .*INFO.*, not 'LOUD'"),
+        (
+            ["breaks"],
+            {"graph": None},
+            TypeError,
+            "the level of 'graph' must be True, False or a level of logging, not None",
+        ),
     ],
 )
 def test_wrong_settings_change_nothing(subjects, levels, error, words):
