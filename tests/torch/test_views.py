@@ -152,9 +152,15 @@ def test_created_tensor_with_a_view_is_resized(x):
 
 
 @checked(tensor(3))
-@compiled_by("aot_eager")
 def test_created_tensor_without_views_is_resized(x):
     return torch.empty(0).resize_(3).copy_(x)
+
+
+@checked(tensor(3), graphs=2, breaks=1)
+@compiled_by("aot_eager")
+def test_created_tensor_is_resized_with_a_compiler(x):
+    y = x + 1
+    return torch.empty(0).resize_(3).copy_(y)
 
 
 @checked(tensor(2, 2), tensor(2, 2, seed=1), graphs=None)

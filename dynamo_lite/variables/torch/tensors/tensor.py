@@ -257,7 +257,10 @@ class TensorVariable(GraphTensor):
         return record(tx, name, [self, *args], kwargs)
 
     def _may_change_layout(self, tx: Translator, method: str) -> bool:
-        return self.source is None and (method not in _RESIZING or is_alone_in_memory(tx, self.fake))
+        if self.source is not None or method not in _RESIZING:
+            return self.source is None
+        # AOTAutograd resizes no view, and since torch 2.15 it takes all that a graph creates for views.
+        return not tx.attempt.traits.frees_at_once and is_alone_in_memory(tx, self.fake)
 
     def _read_data(self, tx: Translator, name: str, args: Args) -> VariableTracker:
         if args or name in ("__array__", "__repr__", "__str__", "__format__"):
