@@ -23,7 +23,7 @@ class ObjectState:
 
 def _recorded(tracker: VariableTracker) -> list[object]:
     found: list[object] = []
-    for value in slot_values(tracker):
+    for value in slot_values(tracker, ("value",)):
         if type(value) is dict:  # isinstance would read `__class__` of user objects
             found += [dict, *value, *value.values()]
         elif type(value) in (list, deque):

@@ -172,6 +172,24 @@ def ordered_dict_methods(x, n):
     )
 
 
+class Ordered(OrderedDict):
+    """Has methods of its own type only."""
+
+
+@program()
+def ordered_dicts_updated_by_items_that_are_no_pairs(x, n):
+    texts = []
+    for kind in (OrderedDict, Ordered):
+        for items in ([()], [(1,)], [(1, 2, 3)], [(1, x)]):
+            made = kind(a=n)
+            try:
+                made.update(items)
+            except ValueError as error:
+                texts.append(str(error))
+    CUT
+    return x + 1, texts, made
+
+
 class Bag:
     def __init__(self, **fields):
         self.__dict__.update(fields)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import enum
 import itertools
+import random
 from collections import OrderedDict, defaultdict, deque
 
 import pytest
 import torch
 
 import dynamo_lite as dl
+from dynamo_lite.variables.python.containers import sets
 from outcomes import outcome
 from programs import check, checked, recompiling, tensor
 
@@ -489,6 +491,14 @@ def test_set_changes_its_size_while_it_is_iterated(x, given):
 def test_order_of_sets_of_constants_whose_hashes_collide(x):
     made = {48, 16, 8, 0, 32, 24, "gate", "up", "down"}
     return x + 1, list(made), list({16, 0, 8}), list({40, 8, 1, 16, 9}), [each for each in {"q", "k", "v", "o", "gate"}]
+
+
+def test_an_insertion_order_is_found_for_nearly_all_sets():
+    draw = random.Random(0)
+    made = [frozenset(8 * draw.randrange(1 << 30) for _ in range(draw.randrange(2, 13))) for _ in range(500)]
+    found = [sets._insertion_order(each) for each in made]
+    assert all(order is None or [*frozenset(order)] == [*each] for each, order in zip(made, found, strict=True))
+    assert found.count(None) <= 5
 
 
 @checked(tensor(2), graphs=None)

@@ -11,7 +11,7 @@ import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any
 
 # -- strings -----------------------------------------------------------------------------------------------------------
@@ -195,6 +195,27 @@ def _repr_of_defaultdict(self: Any) -> str:
     return f"{type(self).__name__}({_factory_of.__get__(self)!r}, {dict(dict.items(self))!r})"
 
 
+class _KeepsNothing(defaultdict[str, int]):
+    def __setitem__(self, key: str, value: int) -> None:
+        """Stores nothing."""
+
+
+_LACKS = _KeepsNothing(int)
+# That of CPython 3.14.8 doesn't call the class's own `__setitem__`; others do.
+_MISSING_CALLS_SETITEM = _LACKS["any"] not in _LACKS.values()
+
+
+def _missing(self: Any, key: object, /) -> Any:
+    factory = _factory_of.__get__(self)
+    if factory is None:
+        raise KeyError(key)
+    value = factory()
+    if not _MISSING_CALLS_SETITEM:
+        return dict.setdefault(self, key, value)
+    self[key] = value
+    return value
+
+
 def _copy_of_defaultdict(self: Any, /) -> Any:
     return type(self)(_factory_of.__get__(self), self)
 
@@ -212,8 +233,12 @@ def _update_ordered(self: Any, other: Any = (), /, **named: object) -> None:
     else:
         items = getattr(other, "items", _MISSING)
         for pair in other if items is _MISSING else items():
-            key, value = iter(pair)
-            self[key] = value
+            parts = list(islice(pair, 3))
+            if len(parts) < 2:
+                raise ValueError(f"need more than {len(parts)} value{'' if parts else 's'} to unpack")
+            if len(parts) > 2:
+                raise ValueError("too many values to unpack (expected 2)")
+            self[parts[0]] = parts[1]
     for key, value in named.items():
         self[key] = value
 
@@ -310,6 +335,7 @@ OF_DERIVED: dict[type, dict[str, Any]] = {
     dict: {"copy": _copy_of_dict, **_merging(dict, lambda self, left: _copy_of_dict(left), dict.update)},
     defaultdict: {
         "__init__": _init_defaultdict,
+        "__missing__": _missing,
         "__repr__": _repr_of_defaultdict,
         "__reduce__": _reduce_defaultdict,
         **dict.fromkeys(("copy", "__copy__"), _copy_of_defaultdict),

@@ -12,7 +12,6 @@ from dynamo_lite.variables.core.base import Args, Attempt, Kwargs, Planner, Tran
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.wrapping import wraps_type
-from dynamo_lite.variables.python.containers.instance_dict import InstanceDictVariable
 from dynamo_lite.variables.python.objects.user_object import UserObjectVariable
 
 
@@ -23,9 +22,6 @@ class SimpleNamespaceVariable(UserObjectVariable):
 
     def __init__(self, value: types.SimpleNamespace | None = None, source: Source | None = None) -> None:
         super().__init__(value, types.SimpleNamespace, source)
-
-    def slot_get(self, tx: Translator, name: str, raw: object) -> VariableTracker | None:
-        return InstanceDictVariable(self, tx.attempt)
 
     def compare(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
         if not isinstance(other, SimpleNamespaceVariable) or symbol not in ("==", "!="):

@@ -52,6 +52,23 @@ def attributes_set_on_the_way_up(x, n):
         return error.value, error.place, error.args
 
 
+class Logged(ValueError):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        super().__setattr__("log", [*getattr(self, "log", ()), name])
+
+
+@program()
+def attributes_of_an_exception_are_those_of_an_instance(x, n):
+    error = Logged("a")
+    error.scale = x
+    error.mode = n
+    before = vars(error).copy(), "mode" in error.__dict__, error == Logged("a"), error == error
+    del error.mode
+    CUT
+    return error.scale * 2, before, error.log, hasattr(error, "mode"), error.args
+
+
 @program()
 def raise_from_none_hides_the_context(x, n):
     try:

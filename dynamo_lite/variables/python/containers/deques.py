@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from dynamo_lite.insight.break_reasons import UnsupportedValue
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
-from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker
 from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
-from dynamo_lite.variables.core.wrapping import wraps_type
 
 from .sequences import MutableSequence, SequenceVariable, wrap_items
 
@@ -24,14 +22,12 @@ class DequeVariable(MutableSequence):
     __slots__ = ()
     kind = real_kind = deque
     items: Any
+    as_fx = VariableTracker.as_fx
 
     def __init__(
         self, items: Iterable[VariableTracker], source: Source | None = None, maxlen: int | None = None
     ) -> None:
         super().__init__(deque(items, maxlen), source)  # type: ignore[arg-type]
-
-    def as_fx(self) -> tuple[Any, Any]:
-        unsupported(UnsupportedValue(self.describe(), "an operator can't take it as an argument"))
 
     def _build(self, values: list[Any]) -> Any:
         return deque(values, self.items.maxlen)
@@ -67,14 +63,6 @@ class DequeVariable(MutableSequence):
 
     def replay(self, plan: Planner) -> None:
         self.fill_instance(plan, plan.reload(self.source))
-
-
-@wraps_type(deque)
-def _wrap_deque(attempt: Attempt, value: deque[object], source: Source) -> VariableTracker:
-    source.check("type", deque)
-    found = existing_deque(attempt, value, source)
-    assert found is not None
-    return found
 
 
 def existing_deque(attempt: Attempt, value: deque[object], source: Source) -> DequeVariable | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.base import Attempt, Planner, Translator, VariableTracker
@@ -13,13 +13,6 @@ from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_type
 from .mappings import DictVariable, wrap_dict_items
 
 
-class _RealDict(NamedTuple):
-    """The dict and the attempt that reached it. (A slot with the dict itself would be part of the tracker's state.)"""
-
-    attempt: Attempt
-    value: dict[Any, Any]
-
-
 class ExistingDictVariable(DictVariable):
     """A dict that existed before the call. While the frame only looks up and stores keys, the other keys have no
     guards.
@@ -28,12 +21,13 @@ class ExistingDictVariable(DictVariable):
     `keys`, whose first read guards and wraps the whole dict (`wrap_whole`).
     """
 
-    __slots__ = ("real", "looked_up", "stored", "is_whole")
+    __slots__ = ("attempt", "value", "looked_up", "stored", "is_whole")
 
     def __init__(self, attempt: Attempt, value: dict[Any, Any], source: Source) -> None:
         self.source: Source = source
         self.cls = dict
-        self.real = _RealDict(attempt, value)
+        self.attempt = attempt
+        self.value = value
         self.looked_up: dict[Any, VariableTracker | None] = {}
         """The original value of each key that was looked up; None if the dict lacks it."""
         self.stored: dict[Any, tuple[VariableTracker, VariableTracker]] = {}
@@ -49,10 +43,10 @@ class ExistingDictVariable(DictVariable):
     def wrap_whole(self) -> None:
         """Guard and wrap all original items, then store what was stored since."""
         stored, self.stored, self.is_whole = self.stored, {}, True
-        self.items, self.keys = wrap_dict_items(self.real.attempt, self.real.value, self.source)
+        self.items, self.keys = wrap_dict_items(self.attempt, self.value, self.source)
         self.items.update((raw, value) for raw, value in self.looked_up.items() if value is not None)
         self.looked_up = {}
-        self.real.attempt.effects.restate(self)
+        self.attempt.effects.restate(self)
         for raw, (key, value) in stored.items():
             self.store(raw, key, value)
 
@@ -69,10 +63,9 @@ class ExistingDictVariable(DictVariable):
             if not _can_guard(raw):
                 self.wrap_whole()
                 return super().find(tx, key)
-            attempt, value = self.real
-            if raw in value:
+            if raw in self.value:
                 self.source.check("dict_has", raw)
-                self.looked_up[raw] = LazyVariable(attempt, value[raw], self.source.child("dict_item", raw))
+                self.looked_up[raw] = LazyVariable(self.attempt, self.value[raw], self.source.child("dict_item", raw))
             else:
                 self.source.check("dict_lacks", raw)
                 self.looked_up[raw] = None

@@ -57,12 +57,12 @@ class ItemComparison:
         return [StandIn(self, item) for item in items]
 
     def call(self, method: Callable[..., Any], *args: object) -> Any:
-        """Call a method in C. The traced program raises what it raises."""
+        """Call a function in C, which may take items from traced iterators. The program raises what it raises."""
         try:
             return method(*args)
         except (ValueError, IndexError, TypeError) as error:
             trace = error.__traceback__
-            if trace is None or trace.tb_next is not None:  # it comes from the comparison of two items
+            if trace is None or trace.tb_next is not None:  # it comes from an iterator, or the comparison of two items
                 raise
             before, *after = str(error).split(_REPR)
             searched = (each.item.realize().text(self._tx, "__repr__") for each in args if isinstance(each, StandIn))

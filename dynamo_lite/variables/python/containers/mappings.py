@@ -6,13 +6,13 @@ import gc
 import operator
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from dynamo_lite._C import stored_hashes
-from dynamo_lite.insight.break_reasons import ChangedDuringIteration, FailsInPython, UnsupportedKey, UnsupportedValue
+from dynamo_lite.insight.break_reasons import ChangedDuringIteration, UnsupportedKey, UnsupportedValue
 from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import object_setattr
@@ -34,7 +34,6 @@ from dynamo_lite.variables.core.class_lookup import class_compares_by_identity, 
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
 from dynamo_lite.variables.core.formatting import Texts, bracketed, listed, reprs
-from dynamo_lite.variables.core.interfaces import Effects
 from dynamo_lite.variables.core.keys import (
     AS_DICT_KEY,
     PLAIN_KEYS,
@@ -128,10 +127,10 @@ class DictVariable(ContainerVariable):
         return self.find(tx, item) is not None
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return DictIterator(tx, self, "keys")
+        return DictIterator(tx, DictViewVariable(self, "keys"), iter)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(tx, self, "keys", is_reversed=True)
+        return DictIterator(tx, DictViewVariable(self, "keys"), reversed)
 
     def getitem(self, tx: Translator, key: VariableTracker) -> VariableTracker:
         found = self.find(tx, key)
@@ -165,13 +164,10 @@ class DictVariable(ContainerVariable):
         return ConstantVariable(comparison.call(COMPARE[symbol], *sides))
 
     def binary(self, tx: Translator, symbol: str, other: VariableTracker, reflected: bool) -> VariableTracker | None:
-        if symbol != "|" or not issubclass(other.python_type(), dict) or (reflected and self.cls is dict):
+        if symbol != "|" or reflected or not issubclass(other.python_type(), dict):
             return None
-        theirs = self._items_to_merge(tx, other.realize())
-        assert theirs is not None
-        merged = self.like({}, {})  # of this class even if reflected: it derives from the left operand's
-        for each in (theirs, self) if reflected else (self, theirs):
-            merged._merge(each)
+        merged = self.copied()
+        merged.method_update(tx, other)
         return merged
 
     def inplace(self, tx: Translator, symbol: str, other: VariableTracker) -> VariableTracker | None:
@@ -179,10 +175,6 @@ class DictVariable(ContainerVariable):
             self.method_update(tx, other)
             return self
         return None
-
-    def _merge(self, other: KnownMapping) -> None:
-        for raw, value in other.items.items():
-            self.store(raw, other.key_variable(raw), value)
 
     # -- methods ---------------------------------------------------------------------------------------------------
 
@@ -213,7 +205,7 @@ class DictVariable(ContainerVariable):
         """CPython says which item that is, of a dict with the same keys. Only OrderedDict's takes an argument."""
         keys = self.cls()
         keys.update(self.items)
-        raw, _ = tx.evaluate(self.cls.popitem, (keys, *_flags(tx, last)))
+        raw, _ = tx.evaluate(self.cls.popitem, (keys,) if last is None else (keys, tx.truth(last)))
         return TupleVariable([self.key_variable(raw), self.drop(tx, raw)])
 
     def method_move_to_end(
@@ -224,7 +216,7 @@ class DictVariable(ContainerVariable):
             tx.raise_with(KeyError, [key])
         tx.effects.mutate(self)
         moved = OrderedDict(self.items)
-        tx.evaluate(OrderedDict.move_to_end, (moved, raw, *_flags(tx, last)))
+        tx.evaluate(OrderedDict.move_to_end, (moved, raw, last is None or tx.truth(last)))
         self.items = dict(moved)
         return ConstantVariable(None)
 
@@ -238,13 +230,10 @@ class DictVariable(ContainerVariable):
             for at, each in enumerate(other.each(tx)):
                 pair = each.realize()
                 element = f"dictionary update sequence element #{at}"
-                if self.cls is not OrderedDict:
-                    is_noted = sys.version_info >= (3, 14)  # a note has the rest
-                    text = "object is not iterable" if is_noted else f"cannot convert {element} to a sequence"
-                    tx.check_iterable(pair, text)
+                is_noted = sys.version_info >= (3, 14)  # a note has the rest
+                text = "object is not iterable" if is_noted else f"cannot convert {element} to a sequence"
+                tx.check_iterable(pair, text)
                 items = pair.elements(tx)
-                if len(items) != 2 and self.cls is OrderedDict:
-                    unsupported(FailsInPython(f"update() of {self.describe()}", "its argument's items aren't pairs"))
                 if len(items) != 2:
                     tx.raise_error(ValueError, f"{element} has length {len(items)}; 2 is required")
                 self.setitem(tx, *items)
@@ -258,10 +247,7 @@ class DictVariable(ContainerVariable):
             self.assign(tx, raw, mapping.key_variable(raw), value)
 
     def _items_to_merge(self, tx: Translator, other: VariableTracker) -> KnownMapping | None:
-        """The items of a mapping that ``update`` or ``|`` adds; None for a value without ``keys``. An OrderedDict reads
-        them from an instance of a derived class by its ``keys`` and ``__getitem__``."""
-        if other.payload is not None and self.cls is OrderedDict:
-            return tx.collected_items(other)
+        """The items of a mapping that ``update`` or ``|`` adds; None for a value without ``keys``."""
         is_mapping = is_immutable(other.python_type()) or tx.has_attribute(other, "keys")
         return other.mapping_items(tx) if is_mapping else None
 
@@ -324,11 +310,6 @@ class DictVariable(ContainerVariable):
         existing = plan.reload(self.source)
         plan.do(self.cls.clear, existing)
         self.fill_instance(plan, existing)
-
-
-def _flags(tx: Translator, value: VariableTracker | None) -> list[bool]:
-    """An argument that is optional, as C code takes it."""
-    return [] if value is None else [tx.truth(value)]
 
 
 def _update_ordered(target: OrderedDict[Any, Any], items: dict[Any, Any]) -> None:
@@ -410,10 +391,10 @@ class DictViewVariable(ContainerVariable):
         return MappingProxyVariable(self.of) if name == "mapping" else super().c_attribute(tx, name)
 
     def iterate(self, tx: Translator) -> VariableTracker:
-        return DictIterator(tx, self.of, self.kind)
+        return DictIterator(tx, self, iter)
 
     def reverse(self, tx: Translator) -> VariableTracker:
-        return DictIterator(tx, self.of, self.kind, is_reversed=True)
+        return DictIterator(tx, self, reversed)
 
     def length(self, tx: Translator) -> int:
         return self.of.length(tx)
@@ -459,107 +440,85 @@ class DictViewVariable(ContainerVariable):
 
 
 class DictIterator(IteratorVariable):
-    """An iterator over a dict or view. It raises RuntimeError, as CPython's does, if the dict's size has changed.
-    ``items``: the dict, or a copy of an object's ``__dict__``, renewed after each side effect."""
+    """``iter`` or ``reversed`` (``function``) of a dict's view. It raises RuntimeError, as CPython's does, if the size
+    of the dict has changed. ``items``: the dict, or a copy of an object's ``__dict__``, renewed after side effects."""
 
-    __slots__ = ("of", "items", "kind", "at", "order", "is_reversed", "checked_at")
+    __slots__ = ("view", "function", "items", "order", "at", "checked_at")
 
-    def __init__(self, tx: Translator, of: DictVariable, kind: str, is_reversed: bool = False) -> None:
+    def __init__(self, tx: Translator, view: DictViewVariable, function: Callable[[Any], Iterator[Any]]) -> None:
         self.source = None
-        self.of = of
-        self.items = of.mapping_items(tx)
-        self.is_reversed = is_reversed
-        self.kind = kind
-        self.order = self._live_order()
+        self.view = view
+        self.function = function
+        self.items = view.of.mapping_items(tx)
+        self.order = [*function(self.items.items)]
         self.at = 0
-        self.checked_at = self._changed_at(tx.effects)
-        """`_changed_at` when the keys were last compared with `order`."""
-
-    def _live_order(self) -> list[Any]:
-        return list(reversed(self.items.items) if self.is_reversed else self.items.items)
-
-    def _changed_at(self, effects: Effects[VariableTracker]) -> int:
-        """The number of the last side effect that may have changed the keys."""
-        return effects.last(self.of) if self.items is self.of else effects.count
+        self.checked_at = tx.effects.count
+        """How many side effects there were when the keys were last compared with `order`."""
 
     def python_type(self) -> type:
-        view = getattr(self.of.python_type()(), self.kind)()
-        return type(reversed(view) if self.is_reversed else iter(view))
+        return type(self.function(self.view.sample_value()))
 
     def next(self, tx: Translator) -> VariableTracker:
-        changed_at = self._changed_at(tx.effects)
-        if self.checked_at != changed_at:
-            self.items = self.of.mapping_items(tx)
+        if self.checked_at != tx.effects.count:
+            of = self.view.of
+            self.items = of.mapping_items(tx)
             if self._has_changed:
-                if len(self.items.items) == len(self.order) or issubclass(self.of.python_type(), OrderedDict):
-                    unsupported(ChangedDuringIteration(self.of.describe()))
+                if len(self.items.items) == len(self.order) or issubclass(of.python_type(), OrderedDict):
+                    unsupported(ChangedDuringIteration(of.describe()))
                 tx.raise_error(RuntimeError, "dictionary changed size during iteration")
-            self.checked_at = changed_at
+            self.checked_at = tx.effects.count
         if self.at >= len(self.order):
             raise Exhausted
         raw = self.order[self.at]
         self.at += 1
-        if self.kind == "keys":
+        if self.view.kind == "keys":
             return self.items.key_variable(raw)
         value = self.items.items[raw]
-        return value.realize() if self.kind == "values" else TupleVariable([self.items.key_variable(raw), value])
+        return value.realize() if self.view.kind == "values" else TupleVariable([self.items.key_variable(raw), value])
 
     @property
     def _has_changed(self) -> bool:
-        live = self._live_order()
+        live = [*self.function(self.items.items)]
         return len(live) != len(self.order) or not all(map(operator.is_, live, self.order))
 
     def construct(self, plan: Planner) -> Value:
-        is_outdated = self.items is not self.of and self.checked_at != plan.attempt.effects.count
+        is_outdated = self.items is not self.view.of and self.checked_at != plan.attempt.effects.count
         if is_outdated or self._has_changed:
             raise NotConstant("an iterator over a dict that may have changed")
         # An iterator that is created before the stores to its dict raises: the dict's size has changed.
-        plan.replay_once(self.of.mutated_object)
-        view = DictViewVariable(self.of, self.kind).construct(plan)
-        created = plan.call(reversed if self.is_reversed else iter, view)
+        plan.replay_once(self.view.of.mutated_object)
+        created = plan.call(self.function, self.view.construct(plan))
         return plan.call(advance_iterator, created, plan.constant(self.at))
 
 
 def wrap_dict_items(attempt: Attempt, value: Any, source: Source) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Guard a dict's keys and wrap its values lazily. Returns ``items`` and ``keys`` of a `DictVariable`.
 
-    Reads by the builtin's own methods, as the guards do: a subclass may override them.
-    """
+    Reads by the builtin's own methods, as the guards do: a subclass may override them. Where ``__hash__`` or ``__eq__``
+    of keys are in Python, both are traced on the keys, whose attributes are guarded, not their identity. The hashes are
+    those that the dict stores, without running user code."""
     order = tuple(dict.__iter__(value))
-    if any(map(is_hashed_in_python, order)):
-        return _wrap_hashed_items(attempt, value, order, source)
-    if issubclass(type(value), OrderedDict):
-        order = _order_of(value)
-    source.check("dict_keys", order)
-    items: dict[Any, VariableTracker] = {}
-    keys: dict[Any, VariableTracker] = {}
-    for position, key in enumerate(order):
-        if class_compares_by_identity(type(key)) and type(key) in PLAIN_KEYS:
-            items[key] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_item", key))
+    values: Iterable[Any] = dict.values(value)
+    hashes = stored_hashes(value) if any(map(is_hashed_in_python, order)) else ()
+    if not hashes:
+        if issubclass(type(value), OrderedDict):
+            order = _order_of(value)
+            values = [dict.__getitem__(value, key) for key in order]
+        source.check("dict_keys", order)
+    elif issubclass(type(value), OrderedDict):
+        unsupported(UnsupportedKey("an object", "it is a key of an OrderedDict, and its __hash__ is written in Python"))
+    else:
+        source.check("length", len(order))
+        source.check("key_hashes", hashes)
+    found = DictVariable({})
+    for position, (key, item) in enumerate(zip(order, values)):
+        if not hashes and class_compares_by_identity(type(key)) and type(key) in PLAIN_KEYS:
+            found.items[key] = LazyVariable(attempt, item, source.child("dict_item", key))
             if type(key) is int:
                 attempt.values.addresses.note(key)
-        else:
-            variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
-            raw = attempt.values.key_of(variable)
-            keys[raw] = variable
-            items[raw] = LazyVariable(attempt, dict.__getitem__(value, key), source.child("dict_value", position))
-    return items, keys
-
-
-def _wrap_hashed_items(
-    attempt: Attempt, value: Any, order: tuple[Any, ...], source: Source
-) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """`wrap_dict_items` where ``__hash__`` or ``__eq__`` of keys are in Python: both are traced on the keys, whose
-    attributes are guarded, not their identity. The hashes are those that the dict stores, without running user code."""
-    if issubclass(type(value), OrderedDict):
-        unsupported(UnsupportedKey("an object", "it is a key of an OrderedDict, and its __hash__ is written in Python"))
-    hashes = stored_hashes(value)
-    source.check("length", len(order))
-    source.check("key_hashes", hashes)
-    found = DictVariable({})
-    for position, (key, item) in enumerate(zip(order, dict.values(value))):
+            continue
         variable = LazyVariable(attempt, key, source.child("dict_key", position)).realize()
-        is_hashed = is_hashed_in_python(key)
+        is_hashed = hashes and is_hashed_in_python(key)
         raw = stored_key(attempt, variable, hashes[position]) if is_hashed else attempt.values.key_of(variable)
         found.store(raw, variable, LazyVariable(attempt, item, source.child("dict_value", position)))
     if len(found.items) != len(order):

@@ -277,6 +277,8 @@ class StructSequenceVariable(TupleVariable):
     """An instance of a struct sequence (``torch.return_types``)."""
 
     __slots__ = ("cls",)
+    cache_key = VariableTracker.cache_key
+    text = VariableTracker.text
 
     def __init__(self, items: list[VariableTracker], cls: type, source: Source | None = None) -> None:
         super().__init__(items, source)
@@ -300,15 +302,9 @@ class StructSequenceVariable(TupleVariable):
     def as_constant(self) -> Any:
         return self._build([item.realize().as_constant() for item in self.items])
 
-    def cache_key(self, tx: Translator) -> Any:
-        return VariableTracker.cache_key(self, tx)
-
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
         fields: tuple[str, ...] = self.cls.__match_args__  # type: ignore[attr-defined]
         return self.items[fields.index(name)] if name in fields else tx.generic_getattr(self, name)
-
-    def text(self, tx: Translator, name: str) -> VariableTracker:
-        return VariableTracker.text(self, tx, name)
 
     def construct(self, plan: Planner) -> Value:
         return plan.call(self.cls, plan.tuple_of(self.items))

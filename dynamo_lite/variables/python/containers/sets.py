@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import random
 from collections.abc import Callable, Iterable, Iterator, KeysView
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
@@ -37,8 +38,8 @@ from dynamo_lite.variables.core.keys import (
     stored_key,
 )
 from dynamo_lite.variables.core.operator_symbols import BINARY, COMPARE, method_of
-from dynamo_lite.variables.core.wrapping import wraps_type
 
+from .item_comparison import ItemComparison
 from .mappings import DictVariable, DictViewVariable
 from .sequences import ContainerIterator
 from .set_operations import Items, Operation, RecordedSet, RepeatedOperations, State
@@ -210,7 +211,7 @@ class SetVariable(RecordedSet):
         if is_mutation:
             self._record_mutation(tx)
         before = tx.effects.last(self)
-        found = _call(tx, method, self.items, *(each.real for each in operands))
+        found = ItemComparison(tx).call(method, self.items, *(each.real for each in operands))
         if tx.effects.last(self) != before:  # by an iterator over an operand
             unsupported(UnsupportedOperation(f"{name}() of items whose iterator mutates it", self.describe()))
         if type(found) in (set, frozenset) and found is not self.items:
@@ -230,7 +231,7 @@ class SetVariable(RecordedSet):
         is_new = self.source is None and self.operations == [Operation(set, ())]
         operand = operand_of(tx, other, note)
         self._record_mutation(tx)
-        _call(tx, method, self.items, operand.real)
+        ItemComparison(tx).call(method, self.items, operand.real)
         if isinstance(operand.recorded, State) or operand.recorded.make is not tuple:
             self._changed(method, operand)
         inner = other.builtin_part()
@@ -346,7 +347,7 @@ class SetVariable(RecordedSet):
     # -- code ------------------------------------------------------------------------------------------------------
 
     def construct(self, plan: Planner) -> Value:
-        self._repeat(plan)
+        self.replay(plan)
         return plan.value(self)
 
     def new_instance(self, plan: Planner, base: type, cls: type) -> Value:
@@ -354,29 +355,15 @@ class SetVariable(RecordedSet):
         return plan.state(RepeatedOperations).create_instance(plan, self, base, cls)
 
     def fill_instance(self, plan: Planner, instance: Value) -> None:
-        self._repeat(plan)
+        self.replay(plan)
 
     def replay(self, plan: Planner) -> None:
-        self._repeat(plan)
+        self._check_hashes(plan)
+        plan.state(RepeatedOperations).repeat_all(plan, self)
 
     def _check_hashes(self, plan: Planner) -> None:
         for each in self.items:
             check_hash_is_current(plan.attempt, each.key)
-
-    def _repeat(self, plan: Planner) -> None:
-        self._check_hashes(plan)
-        plan.state(RepeatedOperations).repeat_all(plan, self)
-
-
-def _call(tx: Translator, method: Callable[..., Any], *args: Any) -> Any:
-    """Call a method in C, which may take items from iterators of the traced program. That raises what it raises."""
-    try:
-        return method(*args)
-    except TypeError as error:
-        trace = error.__traceback__
-        if trace is None or trace.tb_next is not None:  # it comes from an iterator
-            raise
-        tx.raise_error(TypeError, *error.args)
 
 
 def _recorded(tx: Translator, made: SetVariable, function: Callable[..., Any], *operands: SetOperand) -> SetVariable:
@@ -393,7 +380,7 @@ def combine_views(tx: Translator, symbol: str, left: VariableTracker, right: Var
     try:
         operands = (_view_operand(tx, left), _view_operand(tx, right))
         operation = _xor_of_items if symbol == "^" and all(are_items) else function
-        found = _call(tx, operation, *(each.real for each in operands))
+        found = ItemComparison(tx).call(operation, *(each.real for each in operands))
     except ObservedException:
         if not any(are_items):
             raise
@@ -452,34 +439,25 @@ def set_of_constants(attempt: Attempt, value: set[Any] | frozenset[Any]) -> SetV
     return made
 
 
-_MOST_TRIES = 16
-"""Each one creates the set anew."""
-
-
 def _insertion_order(value: set[Any] | frozenset[Any]) -> list[Any] | None:
-    """An order in which the items of a set must be added to a new one to be in the same order there: an item whose
-    first places other items had taken is added after those. None if none is found."""
+    """An order in which the items of a set must be added to a new one to be in the same order there; None if none is
+    found. An item whose first places other items had taken must be added after those: one that is in the wrong place is
+    moved, mostly to the end. Of sets of a dozen strings, whatever their hashes are, fewer than one in a hundred needs
+    more tries than there are."""
     order = wanted = [*value]
-    for _ in range(_MOST_TRIES):
+    draw = random.Random(0)
+    for _ in range(min(512, 1 + 50_000 // max(len(wanted), 1))):
         found = type(value)(order)
         if _are_same(found, wanted):
             return order
-        displaced = next(one for one, other in zip(wanted, found) if one is not other)
-        order = [*(each for each in order if each is not displaced), displaced]
+        moved = draw.choice([one for one, other in zip(wanted, found) if one is not other])
+        order = [each for each in order if each is not moved]
+        order.insert(len(order) if draw.random() < 0.6 else draw.randrange(len(order)), moved)
     return None
 
 
 def _are_same(one: Iterable[object], other: Iterable[object]) -> bool:
     return all(map(operator.is_, one, other))
-
-
-@wraps_type(set, frozenset)
-def _wrap_set(attempt: Attempt, value: set[Any] | frozenset[Any], source: Source) -> VariableTracker:
-    if source.kind == "const" and type(value) is frozenset:
-        return set_of_constants(attempt, value)
-    source.check_type(value)
-    found = existing_set(attempt, value, source, type(value))
-    return attempt.values.opaque(value, source, f"it has {UNSTABLE_ITEMS}") if found is None else found
 
 
 UNSTABLE_ITEMS = "items other than numbers, strings, classes and enum members"
@@ -489,6 +467,8 @@ def existing_set(attempt: Attempt, value: AbstractSet[Any], source: Source, kind
     """The items of a set, or of an instance of a class that derives from ``kind``, guarded; None if they are
     `UNSTABLE_ITEMS`. Where ``__hash__`` or ``__eq__`` of items are in Python, both are traced on the items, whose
     identity is guarded: not of sets that are arguments, which have other items in each call."""
+    if source.kind == "const" and type(value) is frozenset:
+        return set_of_constants(attempt, value)
     objects: list[Any] = [*kind.__iter__(value)]  # type: ignore[attr-defined]
     by_methods = [*map(is_hashed_in_python, objects)]
     if not all(map(has_stable_hash, itertools.compress(objects, map(operator.not_, by_methods)))):

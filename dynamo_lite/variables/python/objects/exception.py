@@ -10,12 +10,22 @@ from typing import Any
 from dynamo_lite.insight.break_reasons import ExceptionState, UnsupportedOperation
 from dynamo_lite.insight.value_text import value_text
 from dynamo_lite.plan.rows import SetHandled, Value
-from dynamo_lite.variables.core.attributes import MISSING, class_lookup, is_data_descriptor, object_setattr, owner_of
-from dynamo_lite.variables.core.base import TEXTS, Args, NotConstant, Planner, Translator, VariableTracker, unsupported
+from dynamo_lite.variables.core.attributes import class_lookup
+from dynamo_lite.variables.core.base import (
+    TEXTS,
+    Args,
+    CreatingCall,
+    Kwargs,
+    NotConstant,
+    Planner,
+    Translator,
+    VariableTracker,
+    unsupported,
+)
+from dynamo_lite.variables.core.c_arguments import refuse_arguments
 from dynamo_lite.variables.core.class_lookup import c_lookup, is_immutable, mro
 from dynamo_lite.variables.core.constant import ConstantVariable
 from dynamo_lite.variables.core.deferred_text import concatenated
-from dynamo_lite.variables.core.formatting import call_class_text_method
 from dynamo_lite.variables.core.registry import models
 from dynamo_lite.variables.core.wrapping import wraps_if
 from dynamo_lite.variables.python.containers.sequences import TupleVariable, items_texts
@@ -23,15 +33,14 @@ from dynamo_lite.variables.python.containers.sequences import TupleVariable, ite
 from .user_object import UserObjectVariable
 
 
-class ExceptionVariable(VariableTracker):
+class ExceptionVariable(UserObjectVariable):
     """An exception created during tracing. ``args``: the arguments of the last call of the builtin base's ``__init__``,
     or of its ``__new__``."""
 
-    __slots__ = ("cls", "args", "cause", "context", "attrs", "suppress", "args_tuple", "by_statement")
+    __slots__ = ("args", "cause", "context", "suppress", "args_tuple", "by_statement")
 
     def __init__(self, cls: type[BaseException], args: Args) -> None:
-        self.source = None
-        self.cls = cls
+        super().__init__(None, cls)
         self.args = args
         self.by_statement = False
         """Whether a ``raise`` of the program raises it, and not an operation that fails."""
@@ -39,13 +48,6 @@ class ExceptionVariable(VariableTracker):
         self.context: VariableTracker | None = None
         self.suppress = False
         self.args_tuple: TupleVariable | None = None
-        self.attrs: dict[str, VariableTracker] = {}
-
-    def python_type(self) -> type:
-        return self.cls
-
-    def key(self) -> Any:
-        return self
 
     def describe(self) -> str:
         args = [arg.realize() for arg in self.args]
@@ -53,40 +55,20 @@ class ExceptionVariable(VariableTracker):
             return f"{self.cls.__name__}(...)"
         return f"{self.cls.__name__}({', '.join(value_text(arg.as_constant()) for arg in args)})"
 
-    def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name in self.attrs:
-            return self.attrs[name]
-        if not is_immutable(owner_of(self.cls, name)):  # a user's class overrides the builtin attribute
-            return tx.generic_getattr(self, name)
+    def c_attribute(self, tx: Translator, name: str) -> VariableTracker:
         if name == "args":
-            if self.args_tuple is None:
-                self.args_tuple = TupleVariable(list(self.args))
+            self.args_tuple = self.args_tuple or TupleVariable(list(self.args))
             return self.args_tuple
-        if name == "__cause__":
-            return self.cause or ConstantVariable(None)
-        if name == "__context__":
-            return self.context or ConstantVariable(None)
-        if name == "value" and issubclass(self.cls, StopIteration):
-            return self.args[0] if self.args else ConstantVariable(None)
-        if name == "__suppress_context__":
-            return ConstantVariable(self.suppress)
-        if name == "__traceback__":
-            return TracebackVariable() if tx.attempt.provenance.was_raised(self) else ConstantVariable(None)
-        return tx.generic_getattr(self, name)
+        if name == "__traceback__" and tx.attempt.provenance.was_raised(self):
+            return TracebackVariable()
+        links = {"__cause__": self.cause, "__context__": self.context, "__traceback__": None}
+        return links[name] or ConstantVariable(None) if name in links else super().c_attribute(tx, name)
 
-    def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name in ("__cause__", "__context__") and is_immutable(owner_of(self.cls, name)):
-            self._link(tx, name, value)
-            return
+    def set_c_attribute(self, tx: Translator, name: str, value: VariableTracker) -> None:
         if name == "__traceback__" and isinstance(value.realize(), TracebackVariable):
             return
-        raw = class_lookup(self.cls, name)
-        if raw is not MISSING and is_data_descriptor(raw) and not issubclass(type(raw), property):
-            unsupported(ExceptionState(f"{name} of {self.describe()}", "its class has a data descriptor of that name"))
-        object_setattr(tx, self, name, value)
-
-    def _link(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        """Set ``__cause__`` or ``__context__``."""
+        if name not in ("__cause__", "__context__"):
+            unsupported(ExceptionState(f"{name} of {self.describe()}", _IN_C))
         error = None if tx.is_none(value) else value.realize()
         if error is not None and not issubclass(error.python_type(), BaseException):
             tx.raise_error(TypeError, f"exception {name.strip('_')} must be None or derive from BaseException")
@@ -95,30 +77,35 @@ class ExceptionVariable(VariableTracker):
         else:
             self.context = error
 
-    def method___init__(self, tx: Translator, /, *args: VariableTracker) -> VariableTracker:
+    def method___init__(self, tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        if kwargs:
+            refuse_arguments(f"{self.cls.__name__}.__init__")
         self.args, self.args_tuple = list(args), None
         return ConstantVariable(None)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
-        if issubclass(type(raw), types.MemberDescriptorType) and is_immutable(raw.__objclass__):
-            unsupported(ExceptionState(f"{name} of {self.describe()}", "C code sets it"))
+        if name == "__suppress_context__":
+            return ConstantVariable(self.suppress)
+        if name == "value" and issubclass(self.cls, StopIteration):
+            return self.args[0] if self.args else ConstantVariable(None)
+        self._check_is_in_python(name, raw)
         return super().slot_get(tx, name, raw)
 
-    def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
-        return self.attrs.get(name)
-
     def instance_set(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        tx.effects.mutate(self)
-        self.attrs[name] = value
+        self._check_is_in_python(name, class_lookup(self.cls, name))
+        super().instance_set(tx, name, value)
 
-    def text(self, tx: Translator, name: str) -> VariableTracker:
-        return call_class_text_method(tx, self, name) or self._builtin_text(tx, name)
+    def instance_delete(self, tx: Translator, name: str) -> None:
+        self._check_is_in_python(name, class_lookup(self.cls, name))
+        super().instance_delete(tx, name)
 
-    def method___str__(self, tx: Translator) -> VariableTracker:
-        return self._builtin_text(tx, "__str__")
+    def _check_is_in_python(self, name: str, raw: Any) -> None:
+        if issubclass(type(raw), types.MemberDescriptorType) and is_immutable(raw.__objclass__):
+            unsupported(ExceptionState(f"{name} of {self.describe()}", _IN_C))
 
-    def method___repr__(self, tx: Translator) -> VariableTracker:
-        return self._builtin_text(tx, "__repr__")
+    def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        is_text = name in TEXTS and not args and not kwargs
+        return self._builtin_text(tx, name) if is_text else super().call_method(tx, name, args, kwargs)
 
     def _builtin_text(self, tx: Translator, name: str) -> VariableTracker:
         """The result of the builtin base's ``__str__`` or ``__repr__``."""
@@ -133,6 +120,9 @@ class ExceptionVariable(VariableTracker):
         base = next(base for base in mro(self.cls) if is_immutable(base))
         return tx.make(tx.fold(lambda *args: TEXTS[name](base(*args)), [tx.python_value(arg) for arg in args]))
 
+    def creating_call(self) -> CreatingCall | None:
+        return None
+
     def construct(self, plan: Planner) -> Value:
         if plan.attempt.provenance.was_raised(self):
             raise NotConstant("it has been raised, and generated code can't make its traceback")
@@ -143,14 +133,14 @@ class ExceptionVariable(VariableTracker):
         return plan.create(self, new, partial(self._fill, plan))
 
     def _fill(self, plan: Planner, new: Value) -> None:
-        for name, value in self.attrs.items():
-            plan.set_attribute(new, name, value)
+        self.store_attributes(plan, new)
         if self.cause is not None or self.suppress:
             plan.set_attribute(new, "__cause__", self.cause or ConstantVariable(None))
         if self.context is not None:
             plan.set_attribute(new, "__context__", self.context)
 
 
+_IN_C = "C code stores it"
 WITH_FIELDS = (OSError, UnicodeError, SyntaxError, SystemExit, StopIteration, ImportError, AttributeError, NameError)
 """Exceptions that store more of their arguments than ``args`` (``OSError.errno``)."""
 

@@ -106,13 +106,10 @@ def _is_mutated(tx: Translator, container: object) -> bool:
     """Whether the traced code has mutated a container, or the attributes of an object that has it as ``__dict__``."""
     known = tx.attempt.values.memo.get(identity(container), (None, None))[1]
     trackers = () if known is None else (known, known.payload)
+    is_dict = type(container) is dict
     for tracker in tx.effects.written:
-        if any(tracker is each for each in trackers):
+        if any(tracker is each for each in trackers) or is_dict and instance_dict(tracker.value) is container:
             return True
-        if type(container) is dict and not isinstance(tracker, ExistingIterator):
-            value = tracker.value  # None of a tensor that was created during tracing
-            if value is not None and instance_dict(value) is container:
-                return True
     return type(container) is dict and tx.effects.wrote_global(container)
 
 

@@ -49,6 +49,13 @@ def wrap_payload(attempt: Attempt, value: Any, source: Source) -> VariableTracke
     return None
 
 
+@wraps_type(deque, set, frozenset)
+def _wrap_container(attempt: Attempt, value: object, source: Source) -> VariableTracker:
+    source.check_type(value)
+    found = wrap_payload(attempt, value, source)
+    return OpaqueVariable(value, source, f"it has {UNSTABLE_ITEMS}") if found is None else found
+
+
 @wraps_type(OrderedDict, defaultdict)  # they have attributes: ``Module.state_dict`` stores ``_metadata`` in one
 @wraps_if(lambda value: not is_immutable(type(value)), order=90)
 def _wrap_user_object(attempt: Attempt, value: object, source: Source) -> VariableTracker:

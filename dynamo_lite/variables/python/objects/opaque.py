@@ -23,6 +23,8 @@ from dynamo_lite.variables.core.base import (
 from dynamo_lite.variables.core.class_lookup import is_immutable, is_user_defined
 from dynamo_lite.variables.core.wrapping import wraps_if
 
+from .user_object import instance_items
+
 
 class OpaqueVariable(VariableTracker):
     """A value that can be passed along, but not operated on."""
@@ -87,18 +89,10 @@ def _name_in_c(value: object) -> str:
         if type(class_lookup(kind, name)) in (types.GetSetDescriptorType, types.MemberDescriptorType):
             found = getattr(value, name)
         else:
-            found = _own_attributes(value).get(name)
+            found = instance_items(value).get(name)
         if isinstance(found, str):
             return found
     return f"a {kind.__qualname__}"
-
-
-def _own_attributes(value: object) -> dict[str, object]:
-    try:
-        namespace: dict[str, object] = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return namespace
 
 
 def wrap_opaque(attempt: Attempt, value: object, source: Source, why: str) -> VariableTracker:

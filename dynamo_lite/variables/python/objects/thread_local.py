@@ -11,7 +11,6 @@ from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import MISSING, class_lookup
 from dynamo_lite.variables.core.base import Attempt, Translator, VariableTracker, unsupported
 from dynamo_lite.variables.core.wrapping import wraps_if
-from dynamo_lite.variables.python.containers.mappings import DictVariable
 
 from .user_object import UserObjectVariable
 
@@ -20,42 +19,34 @@ class ThreadLocalVariable(UserObjectVariable):
     """A pre-existing ``threading.local`` that the tracing thread has accessed before, so its attributes there exist."""
 
     __slots__ = ()
+    namespace_kind = "thread_dict"
     accessors = threading.local
 
-    def existing_namespace(self) -> dict[str, Any] | None:
-        return _C.thread_dict(self.value)
+    def existing_namespace(self) -> dict[str, Any]:
+        return _C.thread_dict(self.value) or {}
 
-    def own_attribute_source(self, name: str) -> Source | None:
+    def guard_lacks(self, name: str) -> None:
         assert self.source is not None
-        attributes = self.source.child("thread_dict")
-        if name in (self.existing_namespace() or ()):
-            return attributes.child("dict_item", name).expect()
-        attributes.check("dict_lacks", name)
-        return None
+        self.source.child("thread_dict").check("dict_lacks", name)
 
     def getattr(self, tx: Translator, name: str) -> VariableTracker:
-        if name == "__dict__":
-            self._refuse(name)
-        return super().getattr(tx, name)
+        return super().getattr(tx, self._refuse_dict(tx, name))
 
     def setattr(self, tx: Translator, name: str, value: VariableTracker) -> None:
-        if name == "__dict__":
-            self._refuse(name)
+        self._refuse_dict(tx, name)
         if self.cls is threading.local and class_lookup(self.cls, name) is MISSING:
             self.instance_set(tx, name, value)  # ``__dictoffset__`` is 0: the dicts are kept elsewhere
         else:
             super().setattr(tx, name, value)
 
     def delattr(self, tx: Translator, name: str) -> None:
-        if name == "__dict__":
-            self._refuse(name)
-        super().delattr(tx, name)
+        super().delattr(tx, self._refuse_dict(tx, name))
 
-    def namespace(self, attempt: Attempt) -> DictVariable:
-        self._refuse("__dict__")
+    def _dict(self, tx: Translator) -> NoReturn:
+        unsupported(UnsupportedAttribute(self.describe(), "__dict__", "each thread has its own"))
 
-    def _refuse(self, name: str) -> NoReturn:
-        unsupported(UnsupportedAttribute(self.describe(), name, "each thread has its own"))
+    def _refuse_dict(self, tx: Translator, name: str) -> str:
+        return self._dict(tx) if name == "__dict__" else name
 
 
 @wraps_if(lambda value: issubclass(type(value), threading.local), order=80)

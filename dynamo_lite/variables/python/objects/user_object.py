@@ -6,7 +6,9 @@ items or value as an instance of the builtin type.
 
 from __future__ import annotations
 
+import copyreg
 import functools
+import itertools
 import math
 import sys
 import types
@@ -28,6 +30,7 @@ from dynamo_lite.plan.rows import Value
 from dynamo_lite.sources.source import Source
 from dynamo_lite.variables.core.attributes import (
     MISSING,
+    attribute_name,
     bind,
     class_lookup,
     generic_getattr,
@@ -60,6 +63,7 @@ from dynamo_lite.variables.core.class_lookup import (
     is_instantiable,
     is_user_defined,
     mro,
+    own_namespace,
     wrong_result_text,
 )
 from dynamo_lite.variables.core.constant import ConstantVariable, unless_refused
@@ -76,8 +80,6 @@ from dynamo_lite.variables.python.containers.sequences import (
     SequenceVariable,
     TupleVariable,
 )
-
-from .object_methods import OBJECT_METHODS
 
 SCALAR_CONVERSIONS: dict[type, Any] = {
     int: int.__int__,
@@ -108,13 +110,9 @@ def unmodeled_c_base(cls: type) -> type | None:
     return owner if isinstance(owner, type) and owner is not object and owner not in PAYLOAD_TYPES else None
 
 
-def _compare_as(cls: type, base: type) -> bool:
+def compare_as(cls: type, base: type) -> bool:
     """Whether instances of a class are hashed and compared as those of a builtin base."""
     return class_lookup(cls, "__hash__") is base.__hash__ and class_lookup(cls, "__eq__") is base.__eq__
-
-
-_STORING = frozenset({"__init__", "update", "setdefault"})
-"""Methods that call other methods of a derived class, and store items directly where the class is the builtin one."""
 
 
 @functools.cache
@@ -135,6 +133,8 @@ class UserObjectVariable(VariableTracker):
 
     __slots__ = ("value", "cls", "attrs", "payload", "deleted", "own_dict", "is_dict_read")
     implements_equality = True
+    namespace_kind = "instance_dict"
+    """The accessor by which guards reach ``__dict__``."""
     accessors: type = object
     """The class in C whose ``__setattr__`` and ``__delattr__`` generated code calls."""
 
@@ -183,10 +183,10 @@ class UserObjectVariable(VariableTracker):
         return f"a {self.cls.__qualname__} object"
 
     def key(self) -> Any:
-        if _compare_as(self.cls, object):
+        if compare_as(self.cls, object):
             return self.value if self.value is not None else self
         base = payload_base(self.cls)
-        if base is None or self.payload is None or not _compare_as(self.cls, base):
+        if base is None or self.payload is None or not compare_as(self.cls, base):
             raise NotConstant(self.describe())
         return self.payload.key()
 
@@ -211,10 +211,7 @@ class UserObjectVariable(VariableTracker):
         """Its number or string, if its class overrides no method that C functions call."""
         if isinstance(self.payload, ConstantVariable):
             base = type(self.payload.value)
-            raws = {name: class_lookup(self.cls, name) for name in _CALLED_BY_C}
-            if all(raw is class_lookup(base, name) for name, raw in raws.items()):
-                for name, raw in raws.items():
-                    guard_class_attribute(tx.guards, self.cls, name, raw)
+            if all(tx.lookup(self.cls, name) is class_lookup(base, name) for name in _CALLED_BY_C):
                 return self.payload.value
         if not self._is_builtin or self.payload is None:
             return super().python_value(tx)
@@ -224,31 +221,25 @@ class UserObjectVariable(VariableTracker):
         return found
 
     def cache_key(self, tx: Translator) -> Any:
-        if self.is_new or self.source is None or not _compare_as(self.cls, object):
+        if self.is_new or self.source is None or not compare_as(self.cls, object):
             return super().cache_key(tx)
         self.source.check("id", self.value)
         return self.value
 
     def converted(self, tx: Translator, function: Callable[..., Any]) -> VariableTracker:
         """A function of numbers calls the first of its methods that the class has, or reads the value in C."""
-        for name in _METHODS_OF_FUNCTIONS.get(function, ()):
+        for at, name in enumerate(_METHODS_OF_FUNCTIONS.get(function, ())):
             result = self.call_special(tx, name)
             if result is not None:
-                return self._checked_number(tx, name, function, result)
+                kind = result.python_type()
+                if kind is not _RESULTS.get(name, kind) or name == "__trunc__" and function is int:
+                    unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is of another type"))
+                return result.converted(tx, function) if at else result
             if self.payload is not None and class_lookup(self.payload.python_type(), name) is not MISSING:
                 return self.payload.converted(tx, function)
         if self.payload is not None and function in (int, float):
             return self.payload.converted(tx, function)  # of a string
         return super().converted(tx, function)
-
-    def _checked_number(
-        self, tx: Translator, name: str, function: Callable[..., Any], result: VariableTracker
-    ) -> VariableTracker:
-        """The number that a function returns for the result of its method ``name``."""
-        wanted = _RESULTS.get(name, object)
-        if name == "__trunc__" and function is int or wanted is not object and result.python_type() is not wanted:
-            unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is of another type"))
-        return result if name == _METHODS_OF_FUNCTIONS[function][0] else result.converted(tx, function)
 
     def index(self, tx: Translator, message: str) -> Any:
         if isinstance(self.payload, ConstantVariable) and isinstance(self.payload.value, int):
@@ -292,38 +283,34 @@ class UserObjectVariable(VariableTracker):
 
     # -- attributes of the instance itself -------------------------------------------------------------------------
 
-    def existing_namespace(self) -> dict[str, Any] | None:
-        """``__dict__`` of the pre-existing object."""
-        return instance_dict(self.value)
+    def existing_namespace(self) -> dict[str, Any]:
+        """The items of ``__dict__`` of the pre-existing object."""
+        return instance_items(self.value)
 
-    def own_attribute_source(self, name: str) -> Source | None:
-        """The source of an attribute in the pre-existing object's ``__dict__``; None (guarded) if it isn't there."""
+    def guard_lacks(self, name: str) -> None:
+        """Guard that ``__dict__`` lacks a name."""
         assert self.source is not None
-        namespace = self.existing_namespace()
-        if namespace is not None:
-            check_lookup(namespace, name, self.describe)
-            if name in namespace:
-                return self.source.instance_item(name)
         self.source.check("lacks_instance_dict_item", name)
-        return None
 
     def instance_get(self, tx: Translator, name: str) -> VariableTracker | None:
         if self.own_dict is not None:
             return self.own_dict.find(tx, ConstantVariable(name))
-        if name in self.attrs:
-            return self.attrs[name]
-        if self.value is None:
+        if name in self.attrs or self.value is None:
+            return self.attrs.get(name)
+        namespace = self.existing_namespace()
+        check_lookup(namespace, name, self.describe)
+        if name not in namespace:
+            self.guard_lacks(name)
             return None
-        source, namespace = self.own_attribute_source(name), self.existing_namespace()
-        return None if source is None or namespace is None else LazyVariable(tx.attempt, namespace[name], source)
+        assert self.source is not None
+        source = self.source.child(self.namespace_kind).child("dict_item", name).expect()
+        return LazyVariable(tx.attempt, namespace[name], source)
 
     def slot_get(self, tx: Translator, name: str, raw: Any) -> VariableTracker | None:
         if name == "__dict__":
             return self._dict(tx)
-        if name in self.attrs:
-            return self.attrs[name]
-        if self.value is None and not is_immutable(raw.__objclass__):
-            return None
+        if name in self.attrs or self.is_new and not is_immutable(raw.__objclass__):
+            return self.attrs.get(name)
         if self.value is None:  # the parts of a complex number; ``default_factory`` is None at first
             payload = self.payload
             return ConstantVariable(raw.__get__(payload.value) if isinstance(payload, ConstantVariable) else None)
@@ -358,19 +345,10 @@ class UserObjectVariable(VariableTracker):
             return
         tx.effects.mutate(self)
         self.attrs.pop(name, None)
-        if self.value is not None and self._has_existing(name):
-            self.deleted[name] = None
-            self.attrs[name] = None
-
-    def _has_existing(self, name: str) -> bool:
-        """Whether the pre-existing object has an attribute in its ``__dict__`` or a slot; guarded."""
-        assert self.source is not None
-        raw = class_lookup(self.cls, name)
-        if issubclass(type(raw), types.MemberDescriptorType):
-            source, is_bound = self.source.child("slot", raw), _is_bound(raw, self.value)
-            source.expect() if is_bound else source.check("unbound")
-            return is_bound
-        return self.own_attribute_source(name) is not None
+        slot = class_lookup(self.cls, name) if self._is_slot(name) else None
+        original = self.instance_get(tx, name) if slot is None else self.slot_get(tx, name, slot)
+        if self.value is not None and original is not None:
+            self.attrs[name] = self.deleted[name] = None
 
     def namespace(self, attempt: Attempt) -> DictVariable:
         """A copy of ``__dict__``, whose keys are guarded."""
@@ -379,21 +357,11 @@ class UserObjectVariable(VariableTracker):
         items: dict[Any, VariableTracker] = {}
         if self.value is not None:
             assert self.source is not None
-            existing = self.existing_namespace()
-            if existing is None:
-                unsupported(UnsupportedAttribute(self.describe(), "__dict__", "its instances have none"))
-            items = wrap_dict_items(attempt, existing, self.source.child("instance_dict"))[0]
-        for name in self.deleted:
-            if not self._is_slot(name):
-                items.pop(name, None)  # if it was written again, it comes last
-        for name, value in self.attrs.items():
-            if self._is_slot(name):
-                continue
-            if value is None:
-                items.pop(name, None)
-            else:
-                items[name] = value
-        return DictVariable(items)
+            items = wrap_dict_items(attempt, self.existing_namespace(), self.source.child("instance_dict"))[0]
+        for name in itertools.filterfalse(self._is_slot, self.deleted):
+            items.pop(name, None)  # if it was written again, it comes last
+        written = {name: value for name, value in self.attrs.items() if value is not None and not self._is_slot(name)}
+        return DictVariable(items | written)
 
     # -- operations ------------------------------------------------------------------------------------------------
 
@@ -453,13 +421,58 @@ class UserObjectVariable(VariableTracker):
 
     def call_method(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method implemented in C: ``object``'s, or the payload type's."""
-        handler = OBJECT_METHODS.get(name)
+        handler = getattr(self, f"method_{name}") if f"method_{name}" in vars(UserObjectVariable) else None
         if self.payload is not None and (handler is None or name in ("__init__", "__eq__", "__ne__")):
             return self._call_inherited(tx, name, args, kwargs)
         if handler is None:
             unsupported(UnsupportedAttribute(self.describe(), name, "the method is not modelled"))
         raw, count = class_lookup(self.cls, name), 1 + len(args)
-        return call_handler(handler, (tx, self, *args), kwargs, f"{self.cls.__qualname__}.{name}", raw, count)
+        return call_handler(handler, (tx, *args), kwargs, f"{self.cls.__qualname__}.{name}", raw, count)
+
+    def method___getattribute__(self, tx: Translator, name: VariableTracker) -> VariableTracker:
+        return generic_getattr(tx, self, attribute_name(tx, name), hook=False)
+
+    def method___setattr__(self, tx: Translator, name: VariableTracker, value: VariableTracker) -> VariableTracker:
+        object_setattr(tx, self, attribute_name(tx, name), value)
+        return ConstantVariable(None)
+
+    def method___delattr__(self, tx: Translator, name: VariableTracker) -> VariableTracker:
+        object_delattr(tx, self, attribute_name(tx, name))
+        return ConstantVariable(None)
+
+    def method___init__(self, tx: Translator, /, *args: VariableTracker, **kwargs: VariableTracker) -> VariableTracker:
+        if (args or kwargs) and tx.lookup(self.cls, "__new__") is object.__new__:
+            tx.raise_error(TypeError, f"{self.cls.__name__}() takes no arguments")
+        return ConstantVariable(None)
+
+    def method___init_subclass__(self, tx: Translator) -> VariableTracker:
+        return ConstantVariable(None)
+
+    def method___eq__(self, tx: Translator, other: VariableTracker) -> VariableTracker:
+        return ConstantVariable(True if self is other else NotImplemented)
+
+    def method___getstate__(self, tx: Translator) -> VariableTracker:
+        """``__dict__``, or a pair of it and the slots."""
+        state: VariableTracker = self.c_attribute(tx, "__dict__") if self.cls.__dictoffset__ else ConstantVariable(None)
+        if isinstance(state, DictVariable) and not state.items:
+            state = ConstantVariable(None)
+        cached = own_namespace(self.cls).get("__slotnames__", [])  # copyreg's cache, unless the class defines it
+        if type(cached) is not list or any(type(name) is not str for name in cached):
+            unsupported(UnsupportedAttribute(self.describe(), "__getstate__", "its class defines __slotnames__"))
+        meta, getters = type(self.cls), ("__getattr__", "__getattribute__")
+        if meta is not type and any(is_user_defined(tx.lookup(meta, name)) for name in getters):
+            unsupported(UnsupportedAttribute(self.describe(), "__getstate__", "its metaclass defines how it is read"))
+        slots = DictVariable({})
+        for name in copyreg._slotnames(self.cls):  # type: ignore[attr-defined]
+            value = self.slot_get(tx, name, class_lookup(self.cls, name))
+            if value is not None:
+                slots.put(tx, ConstantVariable(name), value)
+        return TupleVariable([state, slots]) if slots.items else state
+
+    def method___reduce_ex__(self, tx: Translator, protocol: VariableTracker) -> VariableTracker:
+        names = ("__getnewargs_ex__", "__getnewargs__")
+        found = next((name for name in names if tx.lookup(self.cls, name) is not MISSING), "")
+        return tx.call(tx.make(derived.reduce_to_parts), [self, tx.make(found)], {})
 
     def _call_inherited(self, tx: Translator, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A method of the payload's type."""
@@ -483,9 +496,7 @@ class UserObjectVariable(VariableTracker):
 
     def _replacement(self, name: str) -> Any:
         """The function that is inlined instead of a method of the payload's type, or None."""
-        if self.payload is None or self.cls is OrderedDict and name in _STORING:
-            return None
-        return _method_in_c(self.payload.python_type(), name)[1]
+        return None if self.payload is None else _method_in_c(self.payload.python_type(), name)[1]
 
     def _call_slot(self, tx: Translator, name: str, *args: VariableTracker) -> VariableTracker | None:
         """The result of the special method that is found on the class's MRO: one in Python is inlined, the payload
@@ -493,13 +504,8 @@ class UserObjectVariable(VariableTracker):
         found = self.call_special(tx, name, *args)
         if found is not None or self.payload is None:
             return found
-        raw, replacement = _method_in_c(self.payload.python_type(), name)
-        if raw is MISSING or raw is None:
-            return None
-        model = getattr(self.payload, "method_" + name, None)
-        if model is None or replacement is not None or name == "__getitem__":
-            return self._call_inherited(tx, name, [*args], {})
-        return self._unless_payload(model(tx, *args))
+        is_inherited = _method_in_c(self.payload.python_type(), name)[0] not in (MISSING, None)
+        return self._call_inherited(tx, name, [*args], {}) if is_inherited else None
 
     def _operator(
         self,
@@ -525,7 +531,7 @@ class UserObjectVariable(VariableTracker):
         found = self.payload.find(tx, key) if isinstance(self.payload, DictVariable) else None
         if found is None and isinstance(self.payload, DictVariable):
             found = self.call_special(tx, "__missing__", key)
-            if found is None and _method_in_c(self.payload.python_type(), "__missing__")[0] is not MISSING:
+            if found is None and self._replacement("__missing__") is not None:
                 found = self.call_method(tx, "__missing__", [key], {})
         return found or self._unless_payload(self.payload.getitem(tx, key))
 
@@ -554,15 +560,14 @@ class UserObjectVariable(VariableTracker):
 
     def each_with_length_hint(self, tx: Translator) -> Iterator[VariableTracker]:
         iterator = self.iterate(tx)
-        has_length = tx.lookup(self.cls, "__len__") not in (MISSING, None)
-        name = "__len__" if has_length else "__length_hint__"
+        name = "__length_hint__" if tx.lookup(self.cls, "__len__") in (MISSING, None) else "__len__"
         if is_user_defined(tx.lookup(self.cls, name)):
             try:  # for its side effects
-                hint = tx.make(self.length(tx)) if has_length else self.call_special(tx, name)
+                hint = self.call_special(tx, name)
             except ObservedException:
-                unsupported(FailsInPython(f"{name}() of {self.describe()}", "it raises an exception"))
+                hint = None
             if hint is None or hint.python_type() is not int or tx.truth(tx.compare("<", hint, ConstantVariable(0))):
-                unsupported(FailsInPython(f"{name}() of {self.describe()}", "its result is not a length"))
+                unsupported(FailsInPython(f"{name}() of {self.describe()}", "it returns no length"))
         yield from remaining_items(tx, iterator)
 
     def reverse(self, tx: Translator) -> VariableTracker:
@@ -580,10 +585,7 @@ class UserObjectVariable(VariableTracker):
         return tx.next_by_call(method)
 
     def length(self, tx: Translator) -> Any:
-        result = self.call_special(tx, "__len__")
-        if result is None and isinstance(self.payload, ContainerVariable):
-            return self.payload.length(tx)
-        result = result or self._call_slot(tx, "__len__")
+        result = self._call_slot(tx, "__len__")
         if result is None:
             return super().length(tx)
         is_number = result.python_type() is int and result.operand is not None
@@ -705,15 +707,6 @@ class UserObjectVariable(VariableTracker):
 
     def replay(self, plan: Planner) -> None:
         self.store_attributes(plan, plan.reload(self.source))
-
-
-def _is_bound(raw: types.MemberDescriptorType, value: object) -> bool:
-    """Whether a slot of a real object has a value."""
-    try:
-        raw.__get__(value)
-    except AttributeError:
-        return False
-    return True
 
 
 def _set_item(obj: object, name: str, value: object) -> None:

@@ -21,12 +21,12 @@ from dynamo_lite.variables.core.base import (
     VariableTracker,
     unsupported,
 )
-from dynamo_lite.variables.core.class_lookup import class_lookup
 from dynamo_lite.variables.core.constant import ConstantVariable
+from dynamo_lite.variables.core.inert import INERT_TYPE_IDS
 from dynamo_lite.variables.core.registry import models, models_raw
 from dynamo_lite.variables.core.wrapping import LazyVariable, wraps_if, wraps_type
 
-_KEY_METHODS = ("__hash__", "__eq__")
+from .user_object import compare_as
 
 
 class WeakReferenceVariable(VariableTracker):
@@ -59,8 +59,7 @@ class WeakReferenceVariable(VariableTracker):
     def key(self) -> Any:
         """A reference hashes and compares as its referent."""
         identity = self.identity()
-        cls = object if identity is self else identity[1].python_type()
-        if identity is self or any(class_lookup(cls, name) is not getattr(object, name) for name in _KEY_METHODS):
+        if identity is self or not compare_as(identity[1].python_type(), object):
             raise NotConstant(self.describe())
         return identity
 
@@ -159,10 +158,7 @@ def _keeps_arguments(tx: Translator) -> bool:
 
 
 def _refers_to_nothing(argument: VariableTracker) -> bool:
-    return isinstance(argument, LazyVariable) and id(type(argument.value)) in _LEAF_TYPES
-
-
-_LEAF_TYPES = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+    return isinstance(argument, LazyVariable) and id(type(argument.value)) in INERT_TYPE_IDS
 
 
 @wraps_type(weakref.ReferenceType)
