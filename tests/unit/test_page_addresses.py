@@ -1,10 +1,11 @@
-"""Links to the documentation's pages, where pyproject.toml says where they are published."""
+"""Links to the documentation's pages and to the repository, where their addresses are known."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
 import json
+import subprocess
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,6 +59,26 @@ def test_errors_and_results_link_to_pages(publish):
     assert PAGE in dl.explain(branch)(torch.ones(2))._repr_html_()
 
 
+def test_rules_of_sarif_carry_their_pages(publish):
+    """The place where SARIF is shown has neither the package nor, maybe, a site."""
+    publish()
+    shown = json.loads(as_sarif([Result("net:net", 1, [], [Finding("DL0101", "dl.graph_break() was called", "")], [])]))
+    found = shown["runs"][0]["tool"]["driver"]["rules"]
+    page = found[0]["help"].pop("markdown")
+    assert page.startswith(
+        "# DL0101: User graph break\n\n**Why did the graph end here?**\n\n> DL0101: dl.graph_break(&lt;"
+    )
+    assert "## Example\n\n```python\nimport torch\n" in page
+    assert found == [
+        {
+            "id": "DL0101",
+            "shortDescription": {"text": "dl.graph_break(<message>) was called"},
+            "name": "UserGraphBreak",
+            "help": {"text": "remove the call where one graph is wanted"},
+        }
+    ]
+
+
 def test_reports_link_to_pages(publish, tmp_path):
     pytest.importorskip("jinja2")
     publish(f"Documentation, {SITE}")
@@ -82,21 +103,34 @@ def test_tree_that_is_not_installed_has_no_pages(publish, monkeypatch):
     assert page_addresses.code_page("DL0301") is None
 
 
+REPOSITORY = "https://example.org/owner/repository"
+
+
 @pytest.mark.parametrize(
-    ("urls", "wanted"),
+    ("urls", "origin", "wanted"),
     [
-        ("", (None, None, None)),
+        ("", None, (None, None, None)),
+        ("", "/srv/git/repository", (None, None, None)),
+        ("", "git@example.org:owner/repository.git", (None, REPOSITORY, "edit/main/docs/")),
         (
             f'[project.urls]\nDocumentation = "{SITE}"\nRepository = "https://example.org/repository"\n',
+            "git@example.org:owner/repository.git",
             (SITE, "https://example.org/repository", "edit/main/docs/"),
+        ),
+        (
+            "",
+            "https://gitlab.example.org/group/owner/repository",
+            (None, "https://gitlab.example.org/group/owner/repository", "-/edit/main/docs/"),
         ),
     ],
 )
-def test_site_takes_its_addresses_from_the_project(tmp_path, urls, wanted):
+def test_site_takes_its_addresses_from_the_project_or_its_clone(tmp_path, urls, origin, wanted):
     spec = importlib.util.spec_from_file_location("addresses", HOOK)
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    project = tmp_path / "pyproject.toml"
-    project.write_text(f'[project]\nname = "dynamo_lite"\n{urls}')
-    config = hook.on_config(SimpleNamespace(edit_uri=None), project)
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "dynamo_lite"\n{urls}')
+    if origin is not None:
+        subprocess.run(["git", "init", "-q", tmp_path], check=True)
+        subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", origin], check=True)
+    config = hook.on_config(SimpleNamespace(edit_uri=None), tmp_path)
     assert (config.site_url, config.repo_url, config.edit_uri) == wanted
