@@ -29,6 +29,8 @@ from dynamo_lite.exc import (
     ConstraintViolation,
     GuardFilterFailed,
     InternalError,
+    RecompileForbidden,
+    RecompileLimitExceeded,
     RunsOnceInEager,
     SkipFrame,
     Unsupported,
@@ -58,12 +60,14 @@ from .reports import Times, report_entry, report_once_in_eager, report_skip, rep
 from .restart_loop import translate
 from .translation import Request, Translation
 
-Answer = Entry | _C.Verdict | float | Exception | tuple[CodeType, BaseException]
+Answer = Entry | _C.Verdict | float | BaseException | tuple[CodeType, BaseException]
 """What the hook does with a frame, as `_C.Owner` documents."""
 
 _SAY_WHERE = (Unsupported, BackendCompilerFailed, ConstraintViolation, GuardFilterFailed)
 """Errors whose message names the user's line: frames of the tracer would only hide it."""
 _RAISED = (*_SAY_WHERE, InternalError, TakesTooLong)
+_FROM_THE_CALL = (*_SAY_WHERE, RecompileLimitExceeded, RecompileForbidden, KeyboardInterrupt)
+"""What is raised from the user's line. Where in the tracer an interrupt came is chance."""
 E = TypeVar("E", bound=BaseException)
 
 
@@ -97,10 +101,13 @@ class FrameCompiler:
         try:
             answer = self._miss(frame)
         except BaseException as error:  # raised in the resume function's blocks, as any error there
+            if isinstance(error, KeyboardInterrupt):
+                error.add_note(f"{frame.place} was being compiled")
+                error.__suppress_context__ = True  # an exception that the tracer was handling
             code = raising_code(frame.code)
             if code is not None:
                 return code, _without_our_frames(error)
-            if not isinstance(error, _SAY_WHERE):
+            if not isinstance(error, _FROM_THE_CALL):
                 raise
             return _without_our_frames(error)
         if type(answer) is float and runs_rest_as_own_function(frame.code):
@@ -286,7 +293,7 @@ class FrameCompiler:
 
 def _without_our_frames(error: E) -> E:
     """The error as the user's frame raises it, unless the user asks for more."""
-    if isinstance(error, _SAY_WHERE) and not shows_own_frames():
+    if isinstance(error, _FROM_THE_CALL) and not shows_own_frames():
         error.__traceback__ = None
     return error
 

@@ -444,3 +444,36 @@ def test_collector_is_in_a_backend_as_the_program_has_it(on):
         assert seen == [on] and gc.isenabled() is on
     finally:
         gc.enable()
+
+
+@pytest.fixture
+def nothing_frozen():
+    """tests/conftest.py has frozen what exists before the tests."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_a_backend_has_the_collector_go_through_what_it_creates_alone(nothing_frozen):
+    counts = []
+
+    def backend(gm, inputs):
+        counts.append(gc.get_freeze_count())
+        return gm.forward
+
+    dl.compile(lambda x: x + 1, backend=backend)(tensor(2))
+    assert counts[0] > 10_000 and not gc.get_freeze_count()
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    dl.compile(lambda x: x + 2, backend=backend)(tensor(2))
+    assert abs(counts[1] - frozen) < 100 and abs(gc.get_freeze_count() - frozen) < 100
+
+
+def test_no_object_stays_frozen_after_an_exception_between_two_statements(nothing_frozen, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_C, "unfreeze_objects", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dl.compile(lambda x: x + 1, backend="eager")(tensor(2))
+    assert not gc.get_freeze_count()
