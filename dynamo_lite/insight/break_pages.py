@@ -93,9 +93,15 @@ def _index(rows: list[Reason]) -> str:
     return "\n".join(parts)
 
 
+def with_named_fields(text: str) -> str:
+    """A message with the names of its fields in angle brackets."""
+    return re.sub(r"\{(\w+)[^}]*\}", r"<\1>", text)
+
+
 def _shown(text: str) -> str:
-    """A message with its fields in angle brackets, in Markdown."""
-    return re.sub(r"\{(\w+)[^}]*\}", r"&lt;\1&gt;", text).replace("__", r"\_\_").replace("|", r"\|")
+    """The same in Markdown. Code between backticks is as it is."""
+    escapes = {"<": "&lt;", ">": "&gt;", "__": r"\_\_", "|": r"\|"}
+    return re.sub("`[^`]*`|<|>|__|[|]", lambda found: escapes.get(found[0], found[0]), with_named_fields(text))
 
 
 def _sentence_part(text: str) -> str:

@@ -123,8 +123,19 @@ def _numpy_scalars() -> tuple[type, ...]:
 
 
 def _with_type(value: object) -> str:
-    name: str = type.__dict__["__name__"].__get__(type(value))
-    return "None" if value is None else with_article(name)
+    return "None" if value is None else with_article(_name_of(type(value)))
+
+
+def _name_of(cls: type) -> str:
+    name: str = type.__dict__["__name__"].__get__(cls)
+    return name
+
+
+def _expected_class(changed: _Changed) -> str:
+    """With its module only where its name alone is that of the class that is there instead."""
+    expected = changed.failure.expected
+    is_told_apart = _name_of(expected) != _name_of(type(changed.failure.value))
+    return with_article(_name_of(expected) if is_told_apart else class_name(expected))
 
 
 def _another(changed: _Changed) -> str:
@@ -180,7 +191,7 @@ _WORDS: dict[str, Callable[[_Changed], Any]] = {
     "expected": lambda changed: words_of(changed.failure.expected),
     "another": _another,
     "a_type": lambda changed: _with_type(changed.failure.value),
-    "a_class": lambda changed: with_article(class_name(changed.failure.expected)),
+    "a_class": _expected_class,
     "keys": lambda changed: _shortened(keys_text(changed.failure.expected)),
     "keys_now": _keys_now,
     "numbers": lambda changed: _numbers(changed.failure.value),
@@ -191,6 +202,6 @@ _WORDS: dict[str, Callable[[_Changed], Any]] = {
 _OF_SIZES = "sizes that change are symbolic from now on; dl.mark_dynamic(tensor, dim) before the first call saves this"
 _OF_ZERO_AND_ONE = "sizes 0 and 1 are compiled separately, since operators treat them otherwise"
 _OF_RANKS = "each number of dimensions is compiled separately: reshape the inputs before the call"
-_OF_NUMBERS = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
+_OF_NUMBERS = "each number is compiled separately: pass one that changes between calls as a tensor"
 _OF_FUNCTIONS = "each function is compiled separately: define it once, and pass the same one"
 _EACH_VALUE = "each value or object is compiled separately"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 
 from .counters import counted
@@ -15,7 +16,8 @@ _ROWS = 50
 _STYLE = """\
 .dl-explanation { font-family: system-ui, sans-serif; font-size: 14px; line-height: 1.45; overflow-wrap: anywhere; }
 .dl-explanation summary { cursor: pointer; } .dl-explanation p { margin: .3em 0; }
-.dl-explanation pre { font-size: 12.5px; overflow-x: auto; margin: .3em 0; padding: .4em .6em; background: #8881; }
+.dl-explanation pre, .dl-explanation code { font-family: ui-monospace, monospace; font-size: 12.5px; }
+.dl-explanation pre { overflow-x: auto; margin: .3em 0; padding: .4em .6em; background: #8881; }
 .dl-explanation .dl-break { border-left: 4px solid #c62828; padding: .1em .7em; margin: .5em 0; background: #c6282814; }
 .dl-explanation small { opacity: .75; }"""
 
@@ -51,14 +53,15 @@ def as_html(
 
 def _break(each: GraphBreak, times: int, following: list[GraphBreak]) -> str:
     rest = "".join(
-        f"<br><small>from this follows {then.reason.code}: {_escaped(then.reason.what())}</small>" for then in following
+        f"<br><small>from this follows {then.reason.code}: {with_code(then.reason.what())}</small>"
+        for then in following
     )
     again = "" if times == 1 else f" <small>({times} times)</small>"
     line = _escaped(source_line(each.place)).replace(chr(10) + "    ", chr(10))
     return (
-        f'<div class="dl-break"><p><b>{each.reason.code}</b> {_escaped(each.reason.what())}{again}<br>'
+        f'<div class="dl-break"><p><b>{each.reason.code}</b> {with_code(each.reason.what())}{again}<br>'
         f"<small>{_escaped(each.at())}</small></p><pre>{line}</pre>"
-        f"<p>Hint: {_escaped(each.hint)}<br><small>{_escaped(where_to_read(each.reason.code))}</small>{rest}</p></div>"
+        f"<p>Hint: {with_code(each.hint)}<br><small>{_escaped(where_to_read(each.reason.code))}</small>{rest}</p></div>"
     )
 
 
@@ -67,9 +70,14 @@ def _folded(title: str, content: str, is_open: bool = False) -> str:
 
 
 def _items(texts: Iterable[str]) -> str:
-    rows = [f"<li>{_escaped(each)}</li>" for each in texts]
+    rows = [f"<li>{with_code(each)}</li>" for each in texts]
     more = f"<li>… {len(rows) - _ROWS} more</li>" if len(rows) > _ROWS else ""
     return f"<ul>{''.join(rows[:_ROWS])}{more}</ul>"
+
+
+def with_code(text: str) -> str:
+    """A sentence as HTML, in which what stands between backticks is code."""
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", _escaped(text))
 
 
 def _escaped(text: str) -> str:

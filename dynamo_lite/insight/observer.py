@@ -73,7 +73,7 @@ class GraphBreak:
     def __str__(self) -> str:
         """In one line, as in the log."""
         place = f"{line_place(self.filename, self.lineno)} in {self.place.name}{self.inside()}"
-        return f"{self.reason.code} at {place}: {self.reason.what()}. Hint: {self.hint}"
+        return f"{self.reason.code} at {place}: {self.reason.what().removesuffix('.')}. Hint: {self.hint}"
 
     def stack(self) -> str:
         """The program's lines that led there, as a traceback shows them."""

@@ -20,6 +20,7 @@ _LIBRARIES = tuple(
         site.getusersitepackages(),
     }
 )
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -83,8 +84,9 @@ def _cell(filename: str) -> str | None:
 
 
 def is_installed(filename: str) -> bool:
-    """Whether a file belongs to the standard library or an installed package, and not to the program."""
-    return filename.startswith(("<frozen ", *_LIBRARIES))
+    """Whether a file belongs to the standard library or an installed package, and not to the program. Packages may be
+    installed into a folder that only PYTHONPATH or a ``.pth`` file names."""
+    return filename.startswith(("<frozen ", *_LIBRARIES)) or any(each in filename for each in _PACKAGES)
 
 
 def innermost_of_program(frames: Sequence[FrameSummary]) -> FrameSummary:

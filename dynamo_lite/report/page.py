@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dynamo_lite.insight.break_pages import reasons
 from dynamo_lite.insight.counters import counted
+from dynamo_lite.insight.observer import folded
 from dynamo_lite.insight.page_addresses import code_page
 from dynamo_lite.insight.program_files import short_name
 from dynamo_lite.insight.recorder import EntryRecord, GraphRecord, Recorder
@@ -17,7 +18,7 @@ from .guard_rows import tree_of
 from .source_lines import source_files
 from .stacks import stacks_of
 from .summary import duration
-from .texts import code_pages, code_styles, coloured
+from .texts import code_pages, code_styles, coloured, sentence
 from .timeline import charts, totals
 
 SHOWN = 25
@@ -67,7 +68,7 @@ def as_page(recorder: Recorder, program: str) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    filters = (duration, hue, counted, draw, tree_of, coloured)
+    filters = (duration, hue, counted, draw, tree_of, coloured, sentence)
     environment.filters |= {"file": short_name, **{each.__name__: each for each in filters}}
     return environment.get_template("page.html").render(_contents(recorder, program))
 
@@ -89,6 +90,7 @@ def _contents(recorder: Recorder, program: str) -> dict[str, object]:
             for line in run.lines
         },
         "causes": ranked,
+        "break_count": len(folded(recorder.breaks)),
         "largest_cause": max((each.seconds for each in ranked), default=0.0) or 1.0,
         "largest_graph": max((each.seconds for each in cards), default=0.0) or 1.0,
         "cards": sorted(cards, key=lambda each: -each.seconds),

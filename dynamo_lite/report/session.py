@@ -93,11 +93,17 @@ class report:
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             folder = folder / f"rank-{dist.get_rank()}"
             folder.mkdir(exist_ok=True)
-        page, program = folder / PAGE, " ".join(map(os.path.basename, sys.argv[:1]))
+        page, program = folder / PAGE, _program()
         write_text(page, as_page(recorder, program))
         write_text(folder / TRACE, json.dumps(chrome_trace(recorder)))
         write_text(folder / summary.NAME, json.dumps(summary.summary(recorder, program), indent=1))
         logs.perf.info("%sthe report is in %s, its timeline in trace.json beside it", logs.rank(), page)
+
+
+def _program() -> str:
+    """The file that is run; empty in a notebook, an interactive session or ``python -c``."""
+    is_file = getattr(sys.modules.get("__main__"), "__file__", None) is not None
+    return os.path.basename(sys.argv[0]) if is_file and sys.argv else ""
 
 
 class PagePath(type(Path())):  # type: ignore[misc]

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dynamo_lite.insight.observer import folded
 from dynamo_lite.insight.recorder import Recorder
 from dynamo_lite.runtime.version import __version__
 
@@ -40,7 +41,7 @@ def summary(recorder: Recorder, program: str) -> Summary:
         "totals": {
             "graphs": len(recorder.graphs),
             "operators": sum(graph.operators for graph in recorder.graphs),
-            "graph breaks": len(recorder.breaks),
+            "graph breaks": len(folded(recorder.breaks)),
             "functions in eager": len(recorder.skips),
             "recompilations": len(recorder.recompiles),
         },

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dynamo_lite.insight import break_pages
+from dynamo_lite.insight.explanation_html import with_code
 from dynamo_lite.insight.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ def coloured(code: str) -> Markup:
     if len(code) > _LONGEST_COLOURED:
         return Markup(html.escape(code))
     return Markup(highlight(code, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)))
+
+
+def sentence(text: str) -> Markup:
+    """A sentence, in which what stands between backticks is code."""
+    from markupsafe import Markup
+
+    return Markup(with_code(text))
 
 
 def code_styles() -> Markup:

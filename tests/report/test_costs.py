@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
+import types
 
 import pytest
 import torch
@@ -246,7 +248,39 @@ def test_a_notebook_shows_an_explanation():
     shown = dl.explain(fn)(torch.ones(2))._repr_html_()
     assert repr(dl.explain(fn)(torch.ones(2))).startswith("2 graphs, 1 break, 2 operators\n")
     assert "2 graphs, 1 break, 2 operators" in shown and "DL0202" in shown
+    assert "put it under <code>if not dl.is_compiling():</code>" in shown
+    assert ".dl-explanation pre, .dl-explanation code { font-family: ui-monospace, monospace;" in shown  # for carets
     assert "print(&quot;&lt;b&gt;&quot;)" in shown and "dynamo-lite explain DL0202" in shown
+
+
+def test_a_break_is_counted_once_and_its_hint_has_code(tmp_path):
+    def prints(x):
+        print("so far")
+        return x + 1
+
+    def program():
+        for dtype in (torch.float32, torch.float64):
+            compiled(torch.ones(2, dtype=dtype))
+
+    compiled = dl.compile(prints, backend="eager")
+    found = written(tmp_path, "one", program)
+    page = (tmp_path / "one" / "index.html").read_text()
+    assert found["totals"]["graph breaks"] == 1 and "<b>1</b>graph break</div>" in page
+    assert (
+        page.count("Hint: move it out of the compiled function, or put it under <code>if not dl.is_compiling():") == 2
+    )
+
+
+@pytest.mark.parametrize(("is_file", "title"), [(True, "train.py: what"), (False, "What")])
+def test_a_page_names_the_file_that_is_run_if_there_is_one(tmp_path, monkeypatch, is_file, title):
+    main = types.ModuleType("__main__")
+    if is_file:
+        main.__file__ = "/home/me/train.py"
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    monkeypatch.setattr(sys, "argv", ["/home/me/train.py" if is_file else "/usr/lib/ipykernel_launcher.py"])
+    with dl.report(tmp_path) as page:
+        pass
+    assert f"<h1>{title} dynamo_lite captured</h1>" in page.read_text()
 
 
 def test_a_place_is_a_line(tmp_path):
