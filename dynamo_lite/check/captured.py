@@ -109,7 +109,7 @@ def failure_of(error: Unsupported | BackendCompilerFailed | ConstraintViolation)
 def _too_many_graphs(record: Record, most: int) -> Finding:
     return Finding(
         findings.TOO_MANY_GRAPHS,
-        f"one call of {record.name} is {counted(record.graphs, 'graph')}, where {most} {_is_or_are(most)} allowed",
+        f"one call of {record.name} has {counted(record.graphs, 'graph')}, where {most} {_is_or_are(most)} allowed",
         "fix the breaks between them; where there is none, compile what calls these parts as one function",
     )
 

@@ -23,10 +23,10 @@ from .ratchet import NAME, Ratchet
 from .targets import BadTarget, Settings, check, tensor_like
 
 _DESCRIPTION = """\
-Checks that each target is captured as one graph. A target is pkg.module:factory, or path/to/file.py:factory, where the
-factory returns (fn, args), (fn, args, kwargs), or fn with a list or iterator of such args, one for each call; with
---input, a module's class or a function, which is called with tensors like these; or the path of a script, of which
-everything that it compiles with dl.compile or torch.compile is checked."""
+Check that each target is captured as one graph. A target is pkg.module:factory or path/to/file.py:factory. The factory
+returns (fn, args) or (fn, args, kwargs); args may also be a list or iterator of tuples, one for each call. With --input
+it is a function or a class of modules, which is called with tensors like these. A target may also be the path of a
+script: everything that it compiles with dl.compile or torch.compile is checked."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,17 +36,23 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--input", action="append", default=[], metavar="TENSOR", help='an argument of each target: "float32[4,8]"'
     )
-    parser.add_argument("--max-graphs", type=_count, metavar="N", help="graphs that one call may be (1, and no break)")
-    parser.add_argument("--max-recompiles", type=_count, default=0, metavar="N", help="over all inputs (0)")
+    parser.add_argument(
+        "--max-graphs", type=_count, metavar="N", help="graphs allowed per call (default: 1, and no break)"
+    )
+    parser.add_argument(
+        "--max-recompiles", type=_count, default=0, metavar="N", help="allowed over all inputs (default: 0)"
+    )
     dynamic = parser.add_mutually_exclusive_group()
-    dynamic.add_argument("--dynamic", action="store_true", default=None, help="all sizes are symbolic")
-    dynamic.add_argument("--no-dynamic", dest="dynamic", action="store_false", help="no sizes are")
+    dynamic.add_argument("--dynamic", action="store_true", default=None, help="make all sizes symbolic")
+    dynamic.add_argument("--no-dynamic", dest="dynamic", action="store_false", help="make no size symbolic")
     parser.add_argument("--train", action="store_true", help="in training mode, with a backward after each call")
-    parser.add_argument("--backend", help='compiles the graphs ("eager", or what a script says)')
-    parser.add_argument("--format", choices=reports.FORMATS, default="text", help="of the report (text)")
-    parser.add_argument("--allowed", default=NAME, metavar="PATH", help=f"lists breaks that are allowed ({NAME})")
-    parser.add_argument("--update", action="store_true", help="write that file: allow what breaks now, and no more")
-    parser.add_argument("--traceback", action="store_true", help="show where a target raised an exception")
+    parser.add_argument("--backend", help='what compiles the graphs (default: "eager", or what a script says)')
+    parser.add_argument("--format", choices=reports.FORMATS, default="text", help="of the report (default: text)")
+    parser.add_argument(
+        "--allowed", default=NAME, metavar="PATH", help=f"the file that lists allowed breaks (default: {NAME})"
+    )
+    parser.add_argument("--update", action="store_true", help="write that file, so that today's breaks are allowed")
+    parser.add_argument("--traceback", action="store_true", help="print the traceback of a target that raises")
     parser.set_defaults(run=run)
 
 

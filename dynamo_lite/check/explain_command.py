@@ -16,8 +16,8 @@ _HELP = "print the page of a code such as DL0301: what happened, what to do, and
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to those of ``dynamo-lite``."""
-    parser = commands.add_parser("explain", help=_HELP, description=_HELP)
-    parser.add_argument("code", metavar="CODE", nargs="?", help="without it, all codes are listed")
+    parser = commands.add_parser("explain", help=_HELP, description=f"{_HELP[0].upper()}{_HELP[1:]}.")
+    parser.add_argument("code", metavar="CODE", nargs="?", help="without it, list all codes")
     parser.set_defaults(run=_run)
 
 
@@ -30,7 +30,7 @@ def _run(options: argparse.Namespace) -> int:
     reason = reasons.get(options.code.upper())
     if reason is None:
         raise BadTarget(f"no code {options.code!r}; `dynamo-lite explain` lists them")
-    _show(html.unescape(break_pages.page(reason)))
+    _show(break_pages.page(reason))
     return 0
 
 
@@ -41,4 +41,4 @@ def _show(page: str) -> None:
 
         Console(emoji=False).print(Markdown(page))
     else:
-        print(page)
+        print(html.unescape(page).replace(r"\_", "_"))

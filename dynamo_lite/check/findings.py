@@ -22,13 +22,13 @@ FIXED = "fixed"
 TARGET_FAILED = "target-failed"
 
 SUMMARIES = {
-    NOTHING_CAPTURED: "no graph was captured, so there is nothing that the check could be of",
-    TOO_MANY_GRAPHS: "one call is more graphs than are allowed",
+    NOTHING_CAPTURED: "no graph was captured, so there is nothing to check",
+    TOO_MANY_GRAPHS: "one call has more graphs than are allowed",
     TOO_MANY_RECOMPILES: "more frames were translated again than is allowed",
-    BACKEND_FAILED: "the backend, or what assumes something of sizes, failed on a graph",
+    BACKEND_FAILED: "the backend failed on a graph, or a size contradicts how it was marked",
     NOT_TRAINED: "no gradient was computed through what was captured",
-    FIXED: "fullgraph.toml allows a break that is there no more",
-    TARGET_FAILED: "the target doesn't exist, isn't what a target is, or raised an exception of its own",
+    FIXED: "fullgraph.toml allows a break that no longer occurs",
+    TARGET_FAILED: "the target doesn't exist, isn't a valid target, or raised an exception",
 }
 """Findings that are no graph breaks, by their codes. A graph break has the code of its reason."""
 
@@ -81,7 +81,8 @@ class Finding:
 
     def __str__(self) -> str:
         where = "" if self.place is None else f"{self.place}: "
-        lines = [f"{where}{self.code} {self.message}"]
+        code = self.code if self.code.startswith("DL") else f"{self.code}:"
+        lines = [f"{where}{code} {self.message}"]
         if self.place is not None and self.place.text:
             lines.append(f"    {self.place.text}")
         if self.stack and self.stack[-1] != self.place:
@@ -133,6 +134,8 @@ class Result:
 
     def summary(self) -> str:
         """One line."""
+        if not self.could_be_checked:
+            return f"{self.target}: not checked"
         breaks = sum(each.code.startswith("DL") for each in (*self.findings, *self.allowed))
         allowed = f" ({len(self.allowed)} allowed)" if self.allowed else ""
         counts = (counted(self.graphs, "graph"), counted(breaks, "break") + allowed)

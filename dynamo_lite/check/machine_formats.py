@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from dynamo_lite.insight.break_reason import TABLE
+from dynamo_lite.insight import break_pages
 from dynamo_lite.insight.page_addresses import code_page
 
 from .findings import SUMMARIES, Finding, Result
@@ -43,7 +43,8 @@ def as_sarif(results: Sequence[Result]) -> str:
     found = [(result, each, False) for result in results for each in result.findings]
     found += [(result, each, True) for result in results for each in result.allowed]
     codes = sorted({each.code for _, each, _ in found})
-    driver = {"name": "dynamo-lite check", "rules": [_rule(code) for code in codes]}
+    reasons = {each.code: each for each in break_pages.reasons()}
+    driver = {"name": "dynamo-lite check", "rules": [_rule(code, reasons.get(code)) for code in codes]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -53,13 +54,13 @@ def as_sarif(results: Sequence[Result]) -> str:
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _rule(code: str) -> dict[str, Any]:
-    reason = TABLE.get(code)
-    what = SUMMARIES[code] if reason is None else reason.happened
+def _rule(code: str, reason: break_pages.Reason | None) -> dict[str, Any]:
+    """A rule has its whole page. A link to the page is only an address that holds on every machine."""
+    what = SUMMARIES[code] if reason is None else break_pages.with_named_fields(reason.happened)
     rule: dict[str, Any] = {"id": code, "shortDescription": {"text": what}}
     if reason is not None:
-        rule["name"] = reason.__name__
-        rule["help"] = {"text": reason.fix}
+        rule["name"] = reason.name
+        rule["help"] = {"text": break_pages.with_named_fields(reason.fix), "markdown": break_pages.page(reason)}
         address = code_page(code)
         if address is not None:
             rule["helpUri"] = address

@@ -66,7 +66,7 @@ class _Mark:
             if type(value) is not int or value < 0:
                 _fail(f"{name} of pytest.mark.fullgraph is a number of at least 0, not {value!r}")
         if type(self.train) is not bool:
-            _fail(f"train of pytest.mark.fullgraph is True or False, not {self.train!r}")
+            _fail(f"train of pytest.mark.fullgraph must be True or False, not {self.train!r}")
         if self.dynamic is not None and type(self.dynamic) is not bool:
             _fail(f"dynamic of pytest.mark.fullgraph is True, False or None, not {self.dynamic!r}")
         if isinstance(self.backend, str) and self.backend not in list_backends():

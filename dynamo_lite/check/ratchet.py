@@ -97,7 +97,7 @@ def _read(path: Path) -> list[Allowed]:
     except OSError as error:
         raise BadTarget(f"{path} can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadTarget(f"{path} is no TOML: {error}") from error
+        raise BadTarget(f"{path} is not valid TOML: {error}") from error
     entries = found.pop("allow", [])
     if found or not isinstance(entries, list):
         raise BadTarget(f"{path} has tables [[allow]] and nothing else")

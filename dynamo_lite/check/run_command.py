@@ -19,9 +19,9 @@ from dynamo_lite.insight.program_files import traceback_without_ours
 from .targets import BadTarget
 
 _DESCRIPTION = """\
-Runs a program as python does; what it compiles with torch.compile goes through dynamo_lite. PROGRAM is a script, a
-module with -m, or a command that a package installs, such as pytest. What was captured is said on stderr at the end.
-New processes that the program starts run as they always do."""
+Run a program as python does; what it compiles with torch.compile goes through dynamo_lite. PROGRAM is a script, a
+module with -m, or a command that a package installs, such as pytest. A summary of what was captured is printed to
+stderr at the end. Processes that the program starts are not affected."""
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,7 +32,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("-m", action="store_true", dest="is_module", help="PROGRAM is a module")
     parser.add_argument("program", metavar="PROGRAM", help="a script, a module, or an installed command")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="the program's own").required = False
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="the arguments of the program").required = False
     parser.set_defaults(run=run)
 
 

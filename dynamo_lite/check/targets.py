@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -26,7 +27,7 @@ from . import findings
 from .captured import CAPTURE_ERRORS, Captured, Record, failure_of
 from .findings import Finding, Limits, Place, Result
 
-_TRACEBACK = "--traceback shows how it came to this"
+_TRACEBACK = "--traceback prints the traceback"
 
 
 class BadTarget(Exception):
@@ -88,7 +89,7 @@ def _call_each(captured: Captured, calls: Iterator[Call], target: str) -> None:
         count += 1
         args, kwargs = call
         try:
-            with _blaming(f"what {target} gives, called with its input {count},"):
+            with _blaming(f"calling the function of {target} with input {count}"):
                 captured(*args, **kwargs)
         except CAPTURE_ERRORS:  # recorded; calls after it would tell nothing more
             return
@@ -120,7 +121,8 @@ def _factory(target: str) -> Callable[[], object]:
         found: Any = _module_of_file(Path(source)) if source.endswith(".py") else _module(source)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise BadTarget(f"{source} has no {name!r}")
+            near = difflib.get_close_matches(part, dir(found), 1)
+            raise BadTarget(f"{source} has no {name!r}" + "".join(f"; did you mean {each!r}?" for each in near))
         found = getattr(found, part)
     if not callable(found):
         raise BadTarget(f"{target} is not a function (got {found!r}): a factory gives (fn, args)")
@@ -234,16 +236,16 @@ def _check_script(path: Path, settings: Settings, limits: Limits, allows: Allows
     if not path.is_file():
         raise BadTarget(f"there is no file {path}")
     if settings.train:
-        raise BadTarget(f"train is for factories, and {path} trains by itself")
+        raise BadTarget(f"--train is for factories: a script such as {path} computes its gradients itself")
     if settings.inputs:
-        raise BadTarget(f"--input is for classes and functions, and {path} calls what it compiles by itself")
+        raise BadTarget(f"--input is for classes and functions: a script such as {path} calls what it compiles itself")
     records: list[Record] = []
     changes = {"backend": settings.backend, "dynamic": settings.dynamic}
     given = {name: value for name, value in changes.items() if value is not None}
 
     def watch(fn: object, stated: dict[str, Any]) -> dict[str, Any]:
         if fn is None:
-            raise BadTarget(f"{path} compiles a block, which is no one call to check: {_COMPILE_INSTEAD}")
+            raise BadTarget(f"{path} compiles a block, which isn't one call that can be checked: {_COMPILE_INSTEAD}")
         records.append(Record(f"{path}: {qualified_name(fn)}"))
         return {**stated, **given, "fullgraph": False, "observer": records[-1].observer}
 

@@ -111,12 +111,12 @@ def test_a_wrong_list_of_allowed_breaks_is_an_error(check, arguments, words):
     [
         ("bad_targets:leaves", "bad_targets:leaves ended the program, with the status 0"),
         ("ends:whole", "importing ends ended the program, with the status 0"),
-        ("bad_targets:leaves_when_called", "called with its input 1, ended the program, with the status 0"),
+        ("bad_targets:leaves_when_called", "with input 1 ended the program, with the status 0"),
     ],
 )
 def test_unchecked_target_does_not_pass(check, target, words):
     status, printed, complained = check(target)
-    assert (status, complained) == (2, "") and "target-failed " in printed and words in printed
+    assert (status, complained) == (2, "") and "target-failed: " in printed and words in printed
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_unchecked_target_does_not_pass(check, target, words):
         ),
         (
             ["bad_targets:takes_one"],
-            "     target-failed what bad_targets:takes_one gives, called with its input 1, raised TypeError: "
+            "     target-failed: calling the function of bad_targets:takes_one with input 1 raised TypeError: "
             "takes_one.<locals>.<lambda>() takes 1 positional argument but 2 were given\n",
         ),
     ],

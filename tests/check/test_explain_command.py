@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import torch
 
 import dynamo_lite as dl
 from dynamo_lite.__main__ import main
+from dynamo_lite.insight import break_pages
 from dynamo_lite.insight.break_reason import TABLE
 
 
@@ -25,6 +27,29 @@ def test_page_of_a_reason_has_cause_fix_and_example(capsys):
     assert "## What to do\n\nMove it out of the compiled function" in printed
     assert "def f(x):\n    y = torch.relu(x)\n" in printed
     assert "index.md" not in printed and "&lt;" not in printed
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("DL0101", "dl.graph_break(<message>) was called"),
+        ("DL0417", "<call> can't be traced with a class that overrides __torch_function__: <because>"),
+        ("DL0552", "from <module> import <name>: the module has no such name, so CPython raises an ImportError"),
+    ],
+)
+def test_terminal_and_pipe_name_the_fields_of_a_message(capsys, monkeypatch, code, message):
+    pytest.importorskip("rich")
+    assert main(["explain", code]) == 0
+    assert f"> {code}: {message}\n" in capsys.readouterr().out.replace("`", "")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["explain", code]) == 0
+    assert f"▌ {code}: {message} " in re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+
+
+def test_pages_have_no_escapes_in_code():
+    for path, text in break_pages.pages().items():
+        assert not [code for code in re.findall(r"`([^`\n]+)`", text) if "&lt;" in code or r"\_" in code], path
 
 
 def test_closed_pipe_prints_no_traceback(tmp_path):

@@ -133,7 +133,7 @@ def test_none(whole):
 """
     result = run(tests)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*too-many-graphs one call of *test_none is 1 graph, where 0 are allowed"])
+    result.stdout.fnmatch_lines(["*too-many-graphs: one call of *test_none has 1 graph, where 0 are allowed"])
 
 
 def test_nothing_captured_fails(run):
@@ -165,10 +165,10 @@ def test_skipped():
     result.assert_outcomes(failed=3, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "nothing-captured no graph was captured in *::test_empty",
+            "nothing-captured: no graph was captured in *::test_empty",
             "  hint: call a function or module that computes with tensors, on the test's own thread: the test's own "
             "statements and other threads run in eager",
-            "nothing-captured *a TorchDispatchMode is in force*",
+            "nothing-captured: *a TorchDispatchMode is in force*",
             "*KeyError: 'mine'",
         ]
     )
@@ -194,7 +194,7 @@ def test_dynamic(whole, capture):
 """
     result = run(tests)
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*too-many-recompiles 1 recompile, where 0 are allowed:"])
+    result.stdout.fnmatch_lines(["*too-many-recompiles: 1 recompile, where 0 are allowed:"])
 
 
 def test_train(run):
@@ -211,7 +211,7 @@ def test_frozen(whole):
 """
     result = run(tests)
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["not-trained *"])
+    result.stdout.fnmatch_lines(["not-trained: *"])
 
 
 def test_the_fixture_alone_requires_nothing(run):
@@ -305,7 +305,7 @@ def test_broken(n):
         ("max_graph=2", "pytest.mark.fullgraph has no argument max_graph;"),
         ("max_graphs=-1", "max_graphs of pytest.mark.fullgraph is a number of at least 0, not -1"),
         ("dynamic=1", "dynamic of pytest.mark.fullgraph is True, False or None, not 1"),
-        ("train=None", "train of pytest.mark.fullgraph is True or False, not None"),
+        ("train=None", "train of pytest.mark.fullgraph must be True or False, not None"),
         ("backend='none'", "no backend 'none'; there are: *"),
     ],
 )

@@ -73,7 +73,7 @@ def test_on_a_thread():
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "nothing-captured no graph was captured in *::test_on_a_thread",
+            "nothing-captured: no graph was captured in *::test_on_a_thread",
             "  hint: call a function or module that computes with tensors, on the test's own thread: the test's own "
             "statements and other threads run in eager",
         ]

@@ -126,4 +126,4 @@ def test_captured_calls_of_compiled_code(pytester: pytest.Pytester):
     result.assert_outcomes(passed=11, failed=6)
     text = result.stdout.str()
     assert text.count("DL0202 print()") == 4 and "leave that out" in text
-    assert text.count("nothing-captured no graph was captured in ") == 1, "of the test of wrong settings"
+    assert text.count("nothing-captured: no graph was captured in ") == 1, "of the test of wrong settings"

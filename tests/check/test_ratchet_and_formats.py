@@ -113,7 +113,9 @@ def test_a_fixed_break_is_to_be_taken_out_and_reasons_are_kept(folder):
     folder.write(MODELS.replace('        print("gate")\n', ""))
     status, printed = folder.check()
     assert status == 1
-    assert 'fixed fullgraph.toml allows DL0202 in gates.py, Gate.forward, at `print("gate")`, which does not' in printed
+    assert (
+        'fixed: fullgraph.toml allows DL0202 in gates.py, Gate.forward, at `print("gate")`, which does not' in printed
+    )
     assert folder.check("--update")[0] == 0
     text = folder.listed.read_text()
     assert "DL0202" not in text and json.dumps(mine, ensure_ascii=False) in text and '"other:one"' in text
@@ -128,7 +130,7 @@ def test_update_allows_breaks_and_nothing_else(folder):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[[allow", "is no TOML: "),
+        ("[[allow", "is not valid TOML: "),
         ("[other]", "has tables [[allow]] and nothing else"),
         ('[[allow]]\ncode = "DL0301"', "entry 1 of fullgraph.toml has code, not the strings target, code"),
         (LISTED.replace('"DL0301"', "301"), "entry 1 of fullgraph.toml has"),
