@@ -92,7 +92,7 @@ def make_owner(
 
 def _check_flag(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, not {value!r}")
+        raise TypeError(f"{name} must be True or False, not {value!r}")
     return value
 
 
@@ -107,9 +107,9 @@ def _check_settings(
     """The backend with its mode or options, and in front of it the search for regions."""
     _check_flag("fullgraph", fullgraph)
     if dynamic is not None and not isinstance(dynamic, bool):
-        raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
+        raise TypeError(f"dynamic must be True, False or None, not {dynamic!r}")
     if regions not in WAYS:
-        raise ValueError(f"regions is 'auto', 'never' or 'only', not {regions!r}")
+        raise ValueError(f"regions must be 'auto', 'never' or 'only', not {regions!r}")
     plain = configured(backend, mode, options)
     guard_filter = (options or {}).get("guard_filter_fn")
     if guard_filter is not None and not callable(guard_filter):
@@ -328,7 +328,7 @@ def enable(
         tensor([1., 1.])
     """
     if threads not in ("all", "current"):
-        raise ValueError(f"threads is 'all' or 'current', not {threads!r}")
+        raise ValueError(f"threads must be 'all' or 'current', not {threads!r}")
     _check_settings(backend, False, None, None, None, "never")
     return _enabled(backend, process=threads == "all")
 
@@ -397,6 +397,7 @@ def _check_callable(taker: str, fn: object) -> None:
         raise TypeError(f"{taker} takes a callable, not {type(fn).__name__} ({fn!r})")
 
 
+@raised_at_call
 def run(fn: Callable[P, R]) -> Callable[P, R]:
     """A callable that runs the code compiled so far for ``fn`` and compiles nothing more: a frame for which no guards
     hold runs in eager.
@@ -416,7 +417,7 @@ def run(fn: Callable[P, R]) -> Callable[P, R]:
     wrapped: Any = fn._dl_call if isinstance(fn, CompiledModule) else fn
     compiler = wrapped.owner.callback if isinstance(wrapped, _C.Wrapped) else None
     if not isinstance(compiler, FrameCompiler):
-        raise TypeError("dl.run takes what dl.compile returned")
+        raise TypeError(f"dl.run takes what dl.compile returned, not {type(fn).__name__} ({fn!r})")
     frozen = compiler.frozen
 
     @functools.wraps(fn.__call__ if isinstance(fn, torch.nn.Module) else fn)
@@ -499,7 +500,7 @@ def wait(timeout: float | None = None) -> bool:
         True
     """
     if timeout is not None and not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout is a number of seconds or None, not {timeout!r}")
+        raise TypeError(f"timeout must be a number of seconds or None, not {timeout!r}")
     return jobs.wait(timeout)
 
 
@@ -562,7 +563,6 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
     _check_callable("dl.explain", fn)
     check_runs_at_call(fn, must=True)
 
-    @disable
     def call(*args: P.args, **kwargs: P.kwargs) -> Explanation[R]:
         check_captures(qualified_name(fn))
         observer = Observer()
@@ -575,4 +575,5 @@ def explain(fn: Callable[P, R], *, dynamic: bool | None = None) -> Callable[P, E
         seconds = time.perf_counter() - began
         return Explanation.of(observer, result, seconds, [regions_in(gm) for gm in observer.graphs])
 
-    return call
+    call.__qualname__ = f"explain({qualified_name(fn)})"  # what is shown to one who forgets to call it
+    return disable(call)

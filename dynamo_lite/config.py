@@ -183,11 +183,11 @@ def _check(name: str, value: object) -> None:
         raise AttributeError(_no_setting(name))
     kind = type(_DEFAULTS[name])
     if type(value) is not kind and not (kind is float and type(value) is int):
-        raise TypeError(f"dl.config.{name} is {_WORDS[kind]}, not {value!r}")
+        raise TypeError(f"dl.config.{name} must be {_WORDS[kind]}, not {value!r}")
     if name == "internal_errors" and value not in ("default", "raise", "warn"):
-        raise ValueError(f"dl.config.internal_errors is 'default', 'raise' or 'warn', not {value!r}")
+        raise ValueError(f"dl.config.internal_errors must be 'default', 'raise' or 'warn', not {value!r}")
     if isinstance(value, (int, float)) and not value >= 0:
-        raise ValueError(f"dl.config.{name} is a limit of at least 0, not {value}")
+        raise ValueError(f"dl.config.{name} must be at least 0, not {value}")
 
 
 _WORDS = {bool: "True or False", int: "an integer", float: "a number of seconds", str: "a string"}

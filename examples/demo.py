@@ -76,7 +76,9 @@ def run_model(model: Model, backend: str) -> list[str]:
 def show_models(names: list[str], backend: str) -> bool:
     """Compile and run each; print the table. False where one differs from eager."""
     columns = ("model", "graphs", "breaks", "operators", "trace s", "backend s", "eager ms", "compiled ms", "as eager")
-    table = Table(*columns, title=f"backend={backend!r}, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    threads = torch.get_num_threads()
+    title = f"backend={backend!r}, torch {torch.__version__}, {threads} thread{'s' if threads > 1 else ''}"
+    table = Table(*columns, title=title)
     right = True
     with Progress(console=CONSOLE, transient=True) as progress:
         task = progress.add_task("compiling", total=len(names))

@@ -54,7 +54,7 @@ class set_stance(_DecoratorContextManager):
                 f"and a backend is dl.compile's"
             )
         if not isinstance(stance, str):
-            raise TypeError(f"a stance is a name, not {type(stance).__name__} ({stance!r})")
+            raise TypeError(f"a stance must be a name, not {type(stance).__name__} ({stance!r})")
         if stance not in STANCES:
             raise ValueError(f"no stance {stance!r}; {suggestion(stance, STANCES)}")
         self.stance = stance

@@ -76,7 +76,7 @@ def export(
         raise TypeError(f"dl.export takes a callable, not {type(fn).__name__} ({fn!r})")
     for setting, value in (("aten_graph", aten_graph), ("dynamic", dynamic)):
         if not isinstance(value, bool):
-            raise TypeError(f"{setting} is True or False, not {value!r}")
+            raise TypeError(f"{setting} must be True or False, not {value!r}")
     if isinstance(fn, CompiledModule):
         fn = fn._dl_original
     elif isinstance(fn, _C.Wrapped) and fn.owner is not _C.OFF:

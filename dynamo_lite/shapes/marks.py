@@ -42,11 +42,11 @@ def mark_dynamic(t: torch.Tensor, dim: Dims, *, min: int | None = None, max: int
     dims = _dimensions(t, dim)
     for bound in (min, max):
         if bound is not None and not _is_integer(bound):
-            raise TypeError(f"min and max are integers or None, not {type(bound).__name__} ({bound!r})")
+            raise TypeError(f"min and max must be integers or None, not {type(bound).__name__} ({bound!r})")
     if min is not None and max is not None and min > max:
-        raise ValueError(f"no size is at least {min} and at most {max}")
+        raise ValueError(f"min is {min} and max is {max}: no size is in that range")
     if max is not None and max < 2:
-        raise ValueError(f"a size of at most {max} is always specialized: a range goes beyond 1")
+        raise ValueError(f"max must be at least 2, not {max}: sizes 0 and 1 are always specialized")
     for at in dims:
         _marks(t, "_dynamo_dynamic_indices").add(at)
         ranges = _marks(t, "_dynamo_dynamic_range")
@@ -74,7 +74,7 @@ def mark_static(t: torch.Tensor, dim: Dims | None = None) -> None:
 
 def _check_tensor(t: object) -> None:
     if not isinstance(t, torch.Tensor):
-        raise TypeError(f"marks are for tensors, not {type(t).__name__}")
+        raise TypeError(f"only tensors can be marked, not {type(t).__name__}")
 
 
 def _dimensions(t: torch.Tensor, dim: Dims) -> list[int]:
@@ -82,7 +82,7 @@ def _dimensions(t: torch.Tensor, dim: Dims) -> list[int]:
     given = dim if isinstance(dim, (list, tuple)) else (dim,)
     for each in given:
         if not _is_integer(each):
-            raise TypeError(f"a dimension is an integer, not {type(each).__name__} ({each!r})")
+            raise TypeError(f"a dimension must be an integer, not {type(each).__name__} ({each!r})")
         if not -t.dim() <= each < t.dim():
             raise IndexError(f"a tensor of shape {tuple(t.shape)} has no dimension {each}")
     return [each % t.dim() for each in given]

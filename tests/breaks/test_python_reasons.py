@@ -137,6 +137,23 @@ def creates_an_error_with_fields(x):
     return x + 1, type(error).__name__
 
 
+class Stops(StopIteration):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+
+
+def replaces_what_an_error_in_c_stores(x):
+    error = Stops(1)
+    error.value = x
+    return x + 1, error.value, error.args
+
+
+def deletes_what_an_error_in_c_stores(x):
+    error = StopIteration(x)
+    del error.value
+    return x + 1, error.value, error.args
+
+
 def draws_from_an_empty_range(x):
     try:
         return x + random.randint(5, 1)
@@ -147,6 +164,8 @@ def draws_from_an_empty_range(x):
 ROWS = [
     (copies_an_iterator, reasons.CopyOfValue),
     (creates_an_error_with_fields, reasons.ExceptionState),
+    (replaces_what_an_error_in_c_stores, reasons.ExceptionState),
+    (deletes_what_an_error_in_c_stores, reasons.ExceptionState),
     (draws_from_an_empty_range, reasons.RandomCall),
     (creates_an_object_with_a_finalizer, reasons.NotCreated),
     (calls_an_enum_with_an_object, reasons.NotCreated),

@@ -181,16 +181,16 @@ def test_a_later_call_out_of_the_range_it_is_marked_with(size):
 @pytest.mark.parametrize(
     ("args", "options", "error", "message"),
     [
-        ((3, 0), {}, TypeError, "tensors, not int"),
+        ((3, 0), {}, TypeError, "only tensors can be marked, not int"),
         ((torch.zeros(2), 1), {}, IndexError, "no dimension 1"),
         ((torch.zeros(2), -2), {}, IndexError, "no dimension -2"),
         ((torch.zeros(()), 0), {}, IndexError, r"shape \(\) has no dimension 0"),
         ((torch.zeros(2), [0, 1]), {}, IndexError, "no dimension 1"),
-        ((torch.zeros(2), "rows"), {}, TypeError, r"a dimension is an integer, not str \('rows'\)"),
-        ((torch.zeros(2), 0.0), {}, TypeError, "a dimension is an integer, not float"),
-        ((torch.zeros(2), None), {}, TypeError, "a dimension is an integer, not NoneType"),
+        ((torch.zeros(2), "rows"), {}, TypeError, r"a dimension must be an integer, not str \('rows'\)"),
+        ((torch.zeros(2), 0.0), {}, TypeError, "a dimension must be an integer, not float"),
+        ((torch.zeros(2), None), {}, TypeError, "a dimension must be an integer, not NoneType"),
         ((torch.zeros(2), 0), {"min": 5, "max": 3}, ValueError, "no size"),
-        ((torch.zeros(2), 0), {"max": 1}, ValueError, "a range goes beyond 1"),
+        ((torch.zeros(2), 0), {"max": 1}, ValueError, "max must be at least 2, not 1"),
         ((torch.zeros(2), 0), {"min": 2.5}, TypeError, r"integers or None, not float \(2.5\)"),
         ((torch.zeros(2), 0), {"max": "9"}, TypeError, "integers or None, not str"),
     ],
@@ -207,7 +207,7 @@ def test_invalid_dynamic_marks_are_refused(args, options, error, message):
 def test_invalid_static_marks_are_refused(dim, error):
     with pytest.raises(error, match="dimension"):
         dl.mark_static(torch.zeros(2, 3), dim)
-    with pytest.raises(TypeError, match="tensors, not int"):
+    with pytest.raises(TypeError, match="only tensors can be marked, not int"):
         dl.mark_static(3)
 
 

@@ -38,18 +38,18 @@ def patched(**changes):
 
 
 TYPE_ERRORS = [
-    ("a backend's name is a string, not int (3)", lambda: dl.register_backend(backend, name=3)),
-    ("a backend's name is a string, not int (3)", lambda: dl.register_backend(name=3)),
-    ("a backend is a callable, not str ('eager')", lambda: dl.register_backend("eager")),
-    ("dl.config.recompile_limit is an integer, not 'many'", lambda: patched(recompile_limit="many")),
-    ("dl.config.inline_limit is an integer, not True", lambda: setattr(dl.config, "inline_limit", True)),
-    ("dl.config.enable_allowance is a number of seconds, not '1'", lambda: patched(enable_allowance="1")),
+    ("a backend's name must be a string, not int (3)", lambda: dl.register_backend(backend, name=3)),
+    ("a backend's name must be a string, not int (3)", lambda: dl.register_backend(name=3)),
+    ("a backend must be a callable, not str ('eager')", lambda: dl.register_backend("eager")),
+    ("dl.config.recompile_limit must be an integer, not 'many'", lambda: patched(recompile_limit="many")),
+    ("dl.config.inline_limit must be an integer, not True", lambda: setattr(dl.config, "inline_limit", True)),
+    ("dl.config.enable_allowance must be a number of seconds, not '1'", lambda: patched(enable_allowance="1")),
     (
-        "dl.config.capture_scalar_outputs is True or False, not 1",
+        "dl.config.capture_scalar_outputs must be True or False, not 1",
         lambda: setattr(dl.config, "capture_scalar_outputs", 1),
     ),
-    ("dynamic is True or False, not 'x'", lambda: dl.export(add, tensor(), dynamic="x")),
-    ("aten_graph is True or False, not 1", lambda: dl.export(add, tensor(), aten_graph=1)),
+    ("dynamic must be True or False, not 'x'", lambda: dl.export(add, tensor(), dynamic="x")),
+    ("aten_graph must be True or False, not 1", lambda: dl.export(add, tensor(), aten_graph=1)),
     (
         "dl.export takes the arguments one by one, dl.export(fn, *args), not all in one tuple; with...",
         lambda: dl.export(torch.relu, (tensor(),)),
@@ -60,7 +60,7 @@ TYPE_ERRORS = [
     ("dl.allow_in_graph takes a callable, not int (3)", lambda: dl.allow_in_graph(3)),
     ("dl.disallow_in_graph takes a callable, not str ('a')", lambda: dl.disallow_in_graph("a")),
     ("dl.disable takes a callable, not int (3)", lambda: dl.disable(3)),
-    ("timeout is a number of seconds or None, not 'x'", lambda: dl.wait("x")),
+    ("timeout must be a number of seconds or None, not 'x'", lambda: dl.wait("x")),
     ("dl.graph_break takes a message, a string, not int (3)", lambda: dl.graph_break(3)),
     (
         "dl.compile takes a function or an nn.Module, not the name of a backend: write dl.compile(backend='eager')",
@@ -91,9 +91,9 @@ TYPE_ERRORS = [
     ),
     ("dl.explain takes a callable, not int (3)", lambda: dl.explain(3)),
     ("dl.export takes a callable, not int (3)", lambda: dl.export(3)),
-    ("a dimension is an integer, not bool (True)", lambda: dl.mark_dynamic(tensor(), True)),
-    ("a dimension is an integer, not bool (False)", lambda: dl.mark_static(tensor(), [0, False])),
-    ("min and max are integers or None, not bool (True)", lambda: dl.mark_dynamic(tensor(), 0, max=True)),
+    ("a dimension must be an integer, not bool (True)", lambda: dl.mark_dynamic(tensor(), True)),
+    ("a dimension must be an integer, not bool (False)", lambda: dl.mark_static(tensor(), [0, False])),
+    ("min and max must be integers or None, not bool (True)", lambda: dl.mark_dynamic(tensor(), 0, max=True)),
 ]
 VALUE_ERRORS = [
     (
@@ -105,8 +105,8 @@ VALUE_ERRORS = [
         lambda: dl.compile(add, mode="reduce-overhed"),
     ),
     ("a backend's name must not be empty", lambda: dl.register_backend(backend, name="")),
-    ("dl.config.enable_allowance is a limit of at least 0, not nan", lambda: patched(enable_allowance=float("nan"))),
-    ("dl.config.recompile_limit is a limit of at least 0, not -1", lambda: patched(recompile_limit=-1)),
+    ("dl.config.enable_allowance must be at least 0, not nan", lambda: patched(enable_allowance=float("nan"))),
+    ("dl.config.recompile_limit must be at least 0, not -1", lambda: patched(recompile_limit=-1)),
 ]
 ATTRIBUTE_ERRORS = [
     (
@@ -185,6 +185,14 @@ def test_an_error_of_the_programs_own_code_keeps_its_frames():
     assert [each.name for each in traceback.extract_tb(caught.value.__traceback__)][-1] == "get"
 
 
+_CELL_WITH_INSTANCE = """
+class Made:
+    def __call__(self, gm, example_inputs):
+        return gm.forward
+made = Made()
+"""
+
+
 def test_a_backend_of_a_notebook_cell_can_be_registered_again():
     cell = "def rerun_cell(gm, example_inputs):\n    return gm.forward\n"
     namespace = {"__name__": "__main__"}
@@ -192,7 +200,12 @@ def test_a_backend_of_a_notebook_cell_can_be_registered_again():
         exec(cell, namespace)
         dl.register_backend(namespace["rerun_cell"])
         assert dl.lookup_backend("rerun_cell") is namespace["rerun_cell"]
-    with pytest.raises(ValueError, match="there is a backend 'rerun_cell' already; pass another name"):
+    for cell in ("made = lambda gm, example_inputs: gm.forward", _CELL_WITH_INSTANCE):
+        for _ in range(2):
+            exec(cell, namespace)
+            dl.register_backend(namespace["made"], name=cell)
+            assert dl.lookup_backend(cell) is namespace["made"]
+    with pytest.raises(ValueError, match="there is already a backend 'rerun_cell': pass another name"):
         dl.register_backend(backend, name="rerun_cell")
 
 
@@ -233,8 +246,47 @@ def test_the_limit_under_fullgraph_is_an_error_and_no_promise_of_eager():
         scaled(tensor(), "2".isdigit())
         with pytest.raises(dl.exc.RecompileLimitExceeded, match="fullgraph=True forbids eager") as caught:
             scaled(tensor().double(), True)
-    assert "run eager from now on" not in str(caught.value)
+    assert "run eager from now on" not in str(caught.value) and frames_of_ours(caught.value) == []
     assert "dtype" in str(caught.value) or "float32" in str(caught.value)
+
+
+def test_a_forbidden_compilation_is_raised_from_the_programs_line():
+    compiled = dl.compile(lambda x: x + 1, backend="eager")
+    with dl.set_stance("fail_on_recompile"), pytest.raises(dl.exc.RecompileForbidden) as caught:
+        compiled(tensor())
+    assert frames_of_ours(caught.value) == []
+
+
+def test_an_interrupt_of_a_compilation_is_raised_from_the_programs_line():
+    def interrupted(gm, example_inputs):
+        try:
+            raise ValueError("of the backend")
+        except ValueError:
+            raise KeyboardInterrupt  # noqa: B904 (as an interrupt comes)
+
+    def waits(x):
+        return x + 1
+
+    line = waits.__code__.co_firstlineno
+    with pytest.raises(KeyboardInterrupt) as caught:
+        dl.compile(waits, backend=interrupted)(tensor())
+    shown = "".join(traceback.format_exception(caught.value))
+    assert frames_of_ours(caught.value) == [] and "of the backend" not in shown
+    place = f"test_an_interrupt_of_a_compilation_is_raised_from_the_programs_line.<locals>.waits ({__file__}:{line})"
+    assert caught.value.__notes__ == [f"{place} was being compiled"]
+    with dl.config.patch(verbose=True), pytest.raises(KeyboardInterrupt) as caught:
+        dl.compile(waits, backend=interrupted)(tensor())
+    assert len(frames_of_ours(caught.value)) > 1
+
+
+def test_an_explanation_that_was_not_called_names_its_function():
+    assert "explain(add)" in repr(dl.explain(add))
+
+
+def test_running_what_was_not_compiled():
+    with pytest.raises(TypeError, match=r"^dl.run takes what dl.compile returned, not int \(5\)$") as caught:
+        dl.run(5)
+    assert frames_of_ours(caught.value) == []
 
 
 def generates(x):

@@ -15,7 +15,7 @@ from dynamo_lite.insight import changes as changes_of
 
 _EACH = "each value or object is compiled separately, up to dl.config.recompile_limit"
 _FUNCTION = "each function is compiled separately: define it once, and pass the same one"
-_NUMBER = "a number that changes with the calls belongs in a tensor, as a buffer of its module"
+_NUMBER = "each number is compiled separately: pass one that changes between calls as a tensor"
 
 
 class Color(enum.Enum):

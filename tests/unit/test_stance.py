@@ -201,7 +201,7 @@ def test_set_inside_breaks_the_graph():
     "given, named, error, words",
     [
         (("eagre",), {}, ValueError, "no stance 'eagre'; there are: "),
-        ((3,), {}, TypeError, r"a stance is a name, not int \(3\)"),
+        ((3,), {}, TypeError, r"a stance must be a name, not int \(3\)"),
         (("default",), {"skip_guard_eval_unsafe": True}, TypeError, "guards are never skipped"),
         (("default",), {"force_backend": "eager"}, TypeError, "a backend is dl.compile's"),
     ],
@@ -223,5 +223,5 @@ def test_compile_disabled_returns_the_function():
     with pytest.raises(dl.exc.InvalidBackend):
         dl.compile(waves, backend="none", disable=True)
     for wrong in (1, None):
-        with pytest.raises(TypeError, match="disable is True or False"):
+        with pytest.raises(TypeError, match="disable must be True or False"):
             dl.compile(waves, disable=wrong)
