@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from traceback import FrameSummary
 from typing import NoReturn
 
-from dynamo_lite.exc import SkipFrame, Unsupported
+from dynamo_lite.exc import RunsOnceInEager, SkipFrame, Unsupported
 from dynamo_lite.insight.break_reasons import FreedTogether, LeafLeavesGraph, OperatorFailed, SharedMemory
 from dynamo_lite.insight.observer import GraphBreak
 from dynamo_lite.insight.site import Site
@@ -115,6 +115,7 @@ class RestartFacts:
 
         Raises:
             SkipFrame: there is nothing else to try.
+            RunsOnceInEager: the program raises an exception, which a graph alone can't lead to.
             Unsupported: the graph would break, under ``fullgraph=True``.
         """
         match fact:
@@ -158,6 +159,8 @@ class RestartFacts:
 
     def _leave_to_cpython(self, fact: MadeByCPython, place: FrameSummary) -> RestartFacts:
         graph_break = self.graph_break or GraphBreak(fact.reason, (place,))
+        if self.fullgraph and self.raised is not None:  # eager raises as well: it has no graph to lose
+            raise RunsOnceInEager(graph_break.reason.what()) from None
         if self.fullgraph:
             raise Unsupported(fact.reason, graph_break.user_stack) from None
         if len(self.break_at) > 1:  # it may be something that only the inlined frame has

@@ -207,3 +207,37 @@ def test_exceptions_of_numbers_read_from_tensors_leave(arguments):
         raise ValueError(*arguments(x))
 
     check(fn, tensor(3), [], graphs=None, others=[(tensor(4), [])])
+
+
+def dict_that_grows(x, given):
+    for name in given:
+        given[name + "'"] = x + 1
+    return x
+
+
+def created_dict_that_grows(x, given):
+    made = dict(given)
+    for name in made:
+        made[name + "'"] = x + 1
+    return x * len(made)
+
+
+def created_set_that_grows(x, given):
+    made = set(given)
+    for each in made:
+        made.add(each * 2)
+    return x * len(made)
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("fn", [dict_that_grows, created_dict_that_grows, created_set_that_grows])
+def test_a_container_that_changes_while_it_is_iterated_over_raises_as_in_eager(fn, fullgraph):
+    """The iterator can't be created outside of the trace, and nothing but the error comes after it."""
+    compiled = dl.compile(fn, backend="eager", fullgraph=fullgraph)
+    kind = "Set" if fn is created_set_that_grows else "dictionary"
+    for _ in range(2):
+        given = {"a": tensor(3)}
+        with pytest.raises(RuntimeError, match=f"^{kind} changed size during iteration$"):
+            compiled(tensor(3), given)
+        assert list(given) == (["a", "a'"] if fn is dict_that_grows else ["a"])
+    assert torch.equal(compiled(tensor(3), {}), fn(tensor(3), {}))
