@@ -25,7 +25,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .frame_identity import FrameIdentity
 from .observers import WhyNotHere, tell_once, why_not_here
-from .recompilation import Versions, recompile_of, revalidate_abc_guards
+from .recompilation import Versions, nearest, recompile_of, revalidate_abc_guards
 from .recording import record_skip
 
 
@@ -122,9 +122,10 @@ def _verdict_of_stance(frame: FrameIdentity) -> _C.Verdict | None:
 
 
 def _forbidden(frame: FrameIdentity) -> RecompileForbidden:
-    found = [recompile_of(frame, failure) for failure in frame.failures[:1]]
-    change, hint = (found[0].change, found[0].hint) if found else ("", "")
-    return RecompileForbidden(str(frame.place), change, hint)
+    if not frame.failures:
+        return RecompileForbidden(str(frame.place), "", "")
+    found = recompile_of(frame, nearest(frame))
+    return RecompileForbidden(str(frame.place), found.change, found.hint)
 
 
 def _may_compute(frame: FrameIdentity) -> bool:

@@ -196,13 +196,31 @@ def note_recompile(frame: FrameIdentity, versions: Versions, observer: Observer 
     recorder = RECORDING.now
     if observer is None and recorder is None and not logs.recompiles.isEnabledFor(logging.INFO):
         return
-    found = recompile_of(frame, frame.failures[0])
+    found = recompile_of(frame, nearest(frame))
     logs.recompiles.info("%s%s", logs.rank(), found)
     if observer is not None and versions.count(frame):
         observer.recompiles.append(found)
     if recorder is not None:
         at = time.perf_counter() - recorder.began
         recorder.note_recompile(RecompileRecord(**vars(found), at=at))
+
+
+def nearest(frame: FrameIdentity) -> _C.Failure:
+    """The failure to tell a user of: that of the entry whose guards hold furthest. What another entry objects to first
+    may be a value that this one fits. Of entries that object to the same value, the one used last.
+
+    ``frame``: has `FrameIdentity.failures`."""
+    entries = frame.view.owner.entries(frame.code)
+    if len(entries) != len(frame.misses):  # one has been dropped meanwhile
+        return frame.failures[0]
+    held = {id(miss): _held(entry, miss) for entry, miss in zip(entries, frame.misses)}
+    furthest = _change(max(frame.failures, key=lambda each: held[id(each)])).subject
+    return next(each for each in frame.failures if _change(each).subject == furthest)
+
+
+def _held(entry: _C.Entry, miss: _C.Failure) -> int:
+    """How many checks of the entry held before the one that failed."""
+    return next((at for at, check in enumerate(entry.tree.checks()) if check[0] is miss.reason), 0)
 
 
 def recompile_of(frame: FrameIdentity, failure: _C.Failure) -> Recompile:
@@ -268,7 +286,7 @@ def _limit_reached(frame: FrameIdentity, fullgraph: bool) -> None:
         f"{logs.rank()}{frame.place} has {counted(entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    last = "".join(_last_change(_change(each, at_limit=True)) for each in frame.failures[:1])
+    last = _last_change(_change(nearest(frame), at_limit=True)) if frame.failures else ""
     guards = f". The guards that failed now:{listed}{last}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"

@@ -440,7 +440,7 @@ def doubled(x):
     [
         ([], "required: TARGET"),
         (["nets:one", "--max-graphs", "few"], "'few' must be a non-negative integer"),
-        (["nets:one", "--backend", "none"], "no backend 'none'; there are: "),
+        (["nets:one", "--backend", "xyzzy"], "no backend 'xyzzy'; there are: "),
         (["nets:one", "--format", "pdf"], "invalid choice: 'pdf'"),
         (["nets:one", "--input", "float32"], "--input 'float32' is not a dtype with sizes, such as 'float32[4,8]'"),
         (["nets:one", "--input", "load[3]"], "--input 'load[3]' is not a dtype with sizes"),

@@ -306,7 +306,7 @@ def test_broken(n):
         ("max_graphs=-1", "max_graphs of pytest.mark.fullgraph is a number of at least 0, not -1"),
         ("dynamic=1", "dynamic of pytest.mark.fullgraph is True, False or None, not 1"),
         ("train=None", "train of pytest.mark.fullgraph must be True or False, not None"),
-        ("backend='none'", "no backend 'none'; there are: *"),
+        ("backend='xyzzy'", "no backend 'xyzzy'; there are: *"),
     ],
 )
 def test_a_wrong_mark_is_one_sentence(run, arguments, words):

@@ -318,3 +318,20 @@ def test_change_of_grad_mode_is_named(caplog):
     with caplog.at_level("INFO", "dynamo_lite.recompiles"), torch.no_grad():
         compiled(IDS, 1)
     assert " is compiled again: grad mode is off, was on. Hint: call it in the same modes of torch" in caplog.text
+
+
+def with_options(x, color=None, scale=1, items=()):
+    return x * scale + (1 if color is Color.RED else 2) + len(items)
+
+
+def test_what_other_versions_fit_is_not_said_to_have_changed(caplog):
+    x = torch.zeros(2, 8)
+    calls = [(x,), (x, Color.RED), (x, Color.BLUE), (x, None, 3), (x, None, 1, [1]), (x, None, 1, [1, 2])]
+    said = changes(caplog, with_options, *calls)
+    assert said == [
+        f"color: Color.RED, was None. Hint: {_EACH}",
+        f"color: Color.BLUE, was Color.RED. Hint: {_EACH}",
+        f"scale: 3, was 1. Hint: {_NUMBER}",
+        f"items: a list, was a tuple. Hint: {_EACH}",
+        f"items: length 2, was length 1. Hint: {_EACH}",
+    ]
