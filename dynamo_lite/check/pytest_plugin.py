@@ -64,11 +64,11 @@ class _Mark:
         for name in ("max_graphs", "max_recompiles"):
             value = getattr(self, name)
             if type(value) is not int or value < 0:
-                _fail(f"{name} of pytest.mark.fullgraph is a number of at least 0, not {value!r}")
+                _fail(f"{name} of pytest.mark.fullgraph must be a non-negative integer, not {value!r}")
         if type(self.train) is not bool:
             _fail(f"train of pytest.mark.fullgraph must be True or False, not {self.train!r}")
         if self.dynamic is not None and type(self.dynamic) is not bool:
-            _fail(f"dynamic of pytest.mark.fullgraph is True, False or None, not {self.dynamic!r}")
+            _fail(f"dynamic of pytest.mark.fullgraph must be True, False or None, not {self.dynamic!r}")
         if isinstance(self.backend, str) and self.backend not in list_backends():
             _fail(f"no backend {self.backend!r}; {suggestion(self.backend, list_backends())}")
 

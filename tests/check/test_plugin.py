@@ -303,8 +303,8 @@ def test_broken(n):
     [
         ("2", "pytest.mark.fullgraph has no argument 2; it takes, by name, dynamic, max_graphs"),
         ("max_graph=2", "pytest.mark.fullgraph has no argument max_graph;"),
-        ("max_graphs=-1", "max_graphs of pytest.mark.fullgraph is a number of at least 0, not -1"),
-        ("dynamic=1", "dynamic of pytest.mark.fullgraph is True, False or None, not 1"),
+        ("max_graphs=-1", "max_graphs of pytest.mark.fullgraph must be a non-negative integer, not -1"),
+        ("dynamic=1", "dynamic of pytest.mark.fullgraph must be True, False or None, not 1"),
         ("train=None", "train of pytest.mark.fullgraph must be True or False, not None"),
         ("backend='xyzzy'", "no backend 'xyzzy'; there are: *"),
     ],
