@@ -67,6 +67,7 @@ class report:
         self.folder = Path(folder)
         self._written_to = self.folder
         self._recorder: Recorder | None = None
+        self._program = ""
 
     def __enter__(self) -> PagePath:
         """Begin to record. Returns the path of the page that will be written."""
@@ -78,6 +79,7 @@ class report:
         _check_is_writable(self.folder)
         self._written_to = self.folder.absolute()  # the program may change its directory
         self._recorder = RECORDING.now = Recorder()
+        self._program = _program()
         self._collecting = collecting_output_code(self._recorder)
         self._collecting.__enter__()
         return PagePath(self.folder / PAGE)
@@ -93,7 +95,7 @@ class report:
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             folder = folder / f"rank-{dist.get_rank()}"
             folder.mkdir(exist_ok=True)
-        page, program = folder / PAGE, _program()
+        page, program = folder / PAGE, _program() or self._program
         write_text(page, as_page(recorder, program))
         write_text(folder / TRACE, json.dumps(chrome_trace(recorder)))
         write_text(folder / summary.NAME, json.dumps(summary.summary(recorder, program), indent=1))
@@ -101,7 +103,7 @@ class report:
 
 
 def _program() -> str:
-    """The file that is run; empty in a notebook, an interactive session or ``python -c``."""
+    """The file that is run; empty in a notebook, an interactive session or ``python -c``, and once a file has ended."""
     is_file = getattr(sys.modules.get("__main__"), "__file__", None) is not None
     return os.path.basename(sys.argv[0]) if is_file and sys.argv else ""
 

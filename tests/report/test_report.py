@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +18,6 @@ import dynamo_lite as dl
 from dynamo_lite.insight.recorder import RECORDING, GuardRecord
 from dynamo_lite.report.drawing import draw
 from dynamo_lite.report.guard_rows import tree_of
-from processes import run_program
 
 
 class Scaled(torch.nn.Module):
@@ -269,7 +271,8 @@ def test_without_jinja2_the_error_names_the_package(tmp_path, monkeypatch):
     assert RECORDING.now is None
 
 
-def test_the_environment_reports_on_a_whole_run(tmp_path):
+@pytest.mark.parametrize("options", [[], ["-m", "dynamo_lite", "run"]])
+def test_the_environment_reports_on_a_whole_run(tmp_path, options):
     program = tmp_path / "program.py"
     program.write_text(
         "import torch, dynamo_lite as dl\n"
@@ -278,9 +281,12 @@ def test_the_environment_reports_on_a_whole_run(tmp_path):
         "print(dl.compile(doubled, backend='eager')(torch.ones(1)).item())\n"
     )
     environment = {"DYNAMO_LITE_REPORT": str(tmp_path / "out"), "DYNAMO_LITE_LOGS": "perf"}
-    done = run_program(f"import os, runpy; os.environ.update({environment}); runpy.run_path({str(program)!r})")
+    command = [sys.executable, *options, program]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.stdout == "2.0\n" and f"the report is in {tmp_path / 'out' / 'index.html'}" in done.stderr
-    assert "return x * 2" in Page((tmp_path / "out" / "index.html").read_text()).text(".in")
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "return x * 2" in Page(page).text(".in")
+    assert "<h1>program.py: what dynamo_lite captured</h1>" in page
 
 
 def test_places_of_guards_are_taken_apart():
