@@ -50,7 +50,7 @@ class Job:
         """The process that compiles the graph has it: ours, or another program's."""
 
     def start(self) -> None:
-        """Start the process, unless another program's compiles the graph or has compiled it.
+        """Start the process, unless that of another program is compiling the graph, or has compiled it.
 
         Raises:
             OSError: it can't be started.

@@ -108,12 +108,12 @@ class LockFile:
         return os.fstat(self.descriptor).st_nlink == 0
 
     def remove(self) -> None:
-        """Remove the file, for all that wait for it to see. Who comes later creates another one."""
+        """Remove the file. Processes that wait for the lock find out by `is_removed`; later ones create a new file."""
         with contextlib.suppress(OSError):
             self._path.unlink()
 
     def unlock(self) -> None:
-        """Release the lock, in processes that have inherited it, too, and close the file."""
+        """Release the lock and close the file. Processes that have inherited the file lose the lock as well."""
         with contextlib.suppress(OSError):  # which has no locks
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
         self.close()
@@ -229,8 +229,8 @@ def _graphs(gm: torch.fx.GraphModule) -> list[torch.fx.GraphModule]:
 
 
 def _file_of(gm: torch.fx.GraphModule, example_inputs: list[Any], way: str) -> Path:
-    """The lock's file. Its name is equal on all ranks that compile to the same entries of the caches, which depend on
-    the index of the device, too."""
+    """The lock's file. Ranks have the same one if their entries in Inductor's caches are the same. These depend on the
+    index of the device as well."""
     found = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
     system = importlib.import_module("torch._inductor.codecache").CacheBase.get_system()
     versions = torch.__version__, __version__, sys.version, system

@@ -79,9 +79,9 @@ def register_backend(fn: object = None, *, name: str | None = None) -> Any:
 
 
 def _is_same_definition(old: Backend, new: Backend) -> bool:
-    """Whether it is the same object, or the same definition that was run again: a function at a module's top level; in
-    the program itself, where a notebook's cells are run, any function of that name, or an instance of a class of that
-    name."""
+    """Whether both are one object, or come from one definition that was run twice. The latter is assumed of functions
+    at a module's top level that have the same name. In ``__main__``, where a notebook runs its cells, it is assumed of
+    any functions of the same name, and of instances of classes of the same name."""
     if old is new:
         return True
     names = [each if isinstance(each, FunctionType) else type(each) for each in (old, new)]

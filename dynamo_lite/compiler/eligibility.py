@@ -25,7 +25,7 @@ from dynamo_lite.variables.torch.modules.nn_module import NNModuleVariable
 from .code_ahead import holds_tensors, may_compute_with_tensors
 from .frame_identity import FrameIdentity
 from .observers import WhyNotHere, tell_once, why_not_here
-from .recompilation import Versions, nearest, recompile_of, revalidate_abc_guards
+from .recompilation import Versions, recompile_of, revalidate_abc_guards
 from .recording import record_skip
 
 
@@ -124,7 +124,7 @@ def _verdict_of_stance(frame: FrameIdentity) -> _C.Verdict | None:
 def _forbidden(frame: FrameIdentity) -> RecompileForbidden:
     if not frame.failures:
         return RecompileForbidden(str(frame.place), "", "")
-    found = recompile_of(frame, nearest(frame))
+    found = recompile_of(frame)
     return RecompileForbidden(str(frame.place), found.change, found.hint)
 
 

@@ -196,7 +196,7 @@ def note_recompile(frame: FrameIdentity, versions: Versions, observer: Observer 
     recorder = RECORDING.now
     if observer is None and recorder is None and not logs.recompiles.isEnabledFor(logging.INFO):
         return
-    found = recompile_of(frame, nearest(frame))
+    found = recompile_of(frame)
     logs.recompiles.info("%s%s", logs.rank(), found)
     if observer is not None and versions.count(frame):
         observer.recompiles.append(found)
@@ -205,11 +205,10 @@ def note_recompile(frame: FrameIdentity, versions: Versions, observer: Observer 
         recorder.note_recompile(RecompileRecord(**vars(found), at=at))
 
 
-def nearest(frame: FrameIdentity) -> _C.Failure:
-    """The failure to tell a user of: that of the entry whose guards hold furthest. What another entry objects to first
-    may be a value that this one fits. Of entries that object to the same value, the one used last.
-
-    ``frame``: has `FrameIdentity.failures`."""
+def _nearest(frame: FrameIdentity) -> _C.Failure:
+    """Of the frame's failures, of which there are some, the one to tell a user of: that of the entry most of whose
+    guards hold. Another entry may fail at a value that this one was made for. Of entries that fail at the same value,
+    the one used last."""
     entries = frame.view.owner.entries(frame.code)
     if len(entries) != len(frame.misses):  # one has been dropped meanwhile
         return frame.failures[0]
@@ -223,9 +222,9 @@ def _held(entry: _C.Entry, miss: _C.Failure) -> int:
     return next((at for at, check in enumerate(entry.tree.checks()) if check[0] is miss.reason), 0)
 
 
-def recompile_of(frame: FrameIdentity, failure: _C.Failure) -> Recompile:
-    """What the guard that failed found, in the program's terms."""
-    return Recompile(*frame.place, *_change(failure))
+def recompile_of(frame: FrameIdentity) -> Recompile:
+    """Why a frame whose entries all failed is compiled again, in the program's terms."""
+    return Recompile(*frame.place, *_change(_nearest(frame)))
 
 
 def _change(failure: _C.Failure, at_limit: bool = False) -> Change:
@@ -286,7 +285,7 @@ def _limit_reached(frame: FrameIdentity, fullgraph: bool) -> None:
         f"{logs.rank()}{frame.place} has {counted(entries, 'compiled version')}, the limit "
         f"(dl.config.recompile_limit for each module, total_recompile_limit in all); "
     )
-    last = _last_change(_change(nearest(frame), at_limit=True)) if frame.failures else ""
+    last = _last_change(_change(_nearest(frame), at_limit=True)) if frame.failures else ""
     guards = f". The guards that failed now:{listed}{last}"
     if fullgraph or config.torchs("fail_on_recompile_limit_hit"):
         forbids = "fullgraph=True" if fullgraph else "torch._dynamo.config.fail_on_recompile_limit_hit"

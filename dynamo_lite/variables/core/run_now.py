@@ -94,8 +94,8 @@ class _Search:
         return found
 
     def _at_end_of(self, namespace: dict[str, object], names: Iterable[str]) -> list[object] | None:
-        """What a path from a global leads to, through modules; the object itself, if it begins with another one, and
-        nothing if it is a builtin. None if it is a module, one of the globals, or unknown."""
+        """Follow ``a.b.c`` from a global through modules, up to the first object that isn't one: that object, or
+        nothing if the name is a builtin's. None if there is no such object, or a written global is on the way."""
         for at, name in enumerate(names):
             if (id(namespace), name) in self._globals:
                 return None
